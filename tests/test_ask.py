@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fedsynth_lib.bundle import commands
-from fedsynth_lib.release import your_table
+from fedsynth_lib.release import ask, your_table
 from fedsynth_lib.tables.form import read_form
 
 ROWS = 300
@@ -108,3 +108,27 @@ def test_rules_are_asked_about_as_well(home, answer):
     assert "rule a <= b" in shown
     assert [str(rule) for rule in form.rules] == ["a <= b"] * (answer == "")
     assert not form.questions
+
+
+def test_a_notebook_asks_by_controls_where_somebody_runs_it(home, monkeypatch, capsys):
+    write(home / "t.csv")
+    files = your_table.Files.of(home / "t.csv")
+    draft = your_table.draft(files)
+    assert ask.in_notebook(draft, files.schema) is None  # nobody watches
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == your_table.questions(draft) and len(lines) == 4
+    monkeypatch.setattr(ask, "watched", lambda: True)
+    box = ask.in_notebook(draft, files.schema)
+    *_, button, said = box.children
+    inputs = [child for child in box.children if type(child).__name__ == "Text"]
+    for child, answer in zip(inputs, ["", "low = 9999", "-", "?"], strict=True):
+        child.value = answer
+    button.click()
+    assert "needs numbers low &lt; high" in said.value and not files.schema.exists()
+    inputs[1].value = "high = 900"
+    button.click()
+    form = read_form(files.schema)
+    assert form.questions == ("minutes",) and form.ignored == ("name",)
+    assert {column.name: column for column in form.columns}["paid"].high == 900
+    button.click()
+    assert "t.toml is there already; move it away" in said.value

@@ -1,16 +1,14 @@
 """Tables that users brought, and others of their kinds: each is right, or is told in one
-sentence. TOLD says which tests hold which line; one of this file's name is meant where none stands.
-"""
+sentence."""
 
-import ast
 import io
 import os
+import re
 import subprocess
 import sys
 import warnings
 import zipfile
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -38,155 +36,6 @@ TIMES = [
 ]
 AMOUNTS = np.exp(RNG.normal(7, 1.5, ROWS))
 INDEPENDENT = {"method": "independent", "epsilon": 1.0, "delta": 1e-6}
-
-MOMENTS_AND_TIMES = ("test_dates_and_times_are_known_and_come_back_as_they_were",)
-KINDS_OF_FILE = (
-    "test_types_of_parquet_come_back",
-    "forms.test_every_kind_of_file_comes_back_as_it_was",
-)
-DECLARATIONS = (
-    "test_a_mistake_in_a_schema_is_one_sentence",
-    "forms.test_a_declaration_that_means_nothing_is_named",
-)
-ASKED = ("draft.test_what_a_person_must_decide_is_asked",)
-PLAIN = ("draft.test_what_is_plain_is_proposed_without_a_question",)
-AMOUNTS_AND_MARKS = (
-    "test_amounts_are_numbers_and_come_back_as_they_were",
-    "forms.test_marks_are_read_from_an_example_and_written_again",
-)
-SAME_ROWS = ("your_table.test_the_same_rows_are_refused_whatever_they_are_called",)
-NO_EFFECT = ("your_table.test_a_parameter_without_effect_is_refused",)
-TOLD = {
-    # what a column holds
-    "01": MOMENTS_AND_TIMES,
-    "02a": MOMENTS_AND_TIMES,
-    "02c": MOMENTS_AND_TIMES,
-    "05a": ("test_types_of_parquet_come_back", *DECLARATIONS, *ASKED),
-    "06": ("test_codes_are_no_quantities", *PLAIN),
-    "07": (
-        "bayesian_network.test_scores_of_many_levels_are_those_of_few",
-        "distaim.test_more_cells_than_memory_holds_are_refused_at_the_start",
-        "fidelity.test_associations_of_many_levels_equal_scipy_and_stay_small",
-    ),
-    "07b": ("test_many_categories_are_kept_by_name",),
-    "14a": (
-        "forms.test_gaps_are_learned_and_come_back_by_their_codes",
-        "forms.test_all_columns_with_gaps_are_named_at_once",
-        "forms.test_odd_tables_come_back_in_their_form_from_every_method",
-    ),
-    "14c": ("test_gaps_in_a_semicolon_file_need_no_second_reader",),
-    "14e": (*ASKED, "test_amounts_are_numbers_and_come_back_as_they_were"),
-    "18c": AMOUNTS_AND_MARKS,
-    "18d": (*ASKED, *AMOUNTS_AND_MARKS),
-    "26f": PLAIN,
-    "39": ("draft.test_names_are_asked_about_in_a_small_table_too",),
-    "48": (
-        "forms.test_a_number_or_a_moment_comes_back_as_it_was",
-        "test_amounts_are_numbers_and_come_back_as_they_were",
-    ),
-    # what a file is
-    "03": KINDS_OF_FILE,
-    "04b": KINDS_OF_FILE,
-    "05c": KINDS_OF_FILE,
-    "18b": (KINDS_OF_FILE[1], "test_gaps_in_a_semicolon_file_need_no_second_reader"),
-    "19a": ("draft.test_the_share_of_missing_values_is_noted_and_row_numbers_are_left_out",),
-    "19d": ("draft.test_a_file_that_gives_no_table_is_named_with_the_remedy",),
-    "24": ("draft.test_levels_of_a_typed_file_keep_their_order_even_if_nobody_has_them",),
-    "27a": ("test_a_file_of_another_kind_is_told_by_its_content", KINDS_OF_FILE[1]),
-    "28a": ("draft.test_a_file_that_gives_no_table_is_named_with_the_remedy",),
-    "28e": ("test_a_named_index_is_a_column",),
-    # schemas, parameters, surroundings
-    "11a": ("your_table.test_a_lesson_takes_a_table_by_an_absolute_path",),
-    "26a": (*DECLARATIONS, "forms.test_an_empty_schema_declares_nothing"),
-    "26c": ("forms.test_a_form_is_the_same_after_its_file",),
-    "26d": DECLARATIONS,
-    "34a": ("your_table.test_paths_are_meant_from_where_the_user_stands",),
-    "34c": ("your_table.test_a_file_that_is_not_there_is_named",),
-    "36a": (
-        "environment.test_a_read_only_checkout_has_its_environment_with_its_results",
-        "your_table.test_a_folder_that_cannot_be_written_is_found_before_noise_is_paid_for",
-    ),
-    "38": (
-        "encodings.test_a_table_in_any_script_is_drafted_and_made_under_an_ascii_locale",
-        "encodings.test_a_notebook_reads_utf_8_under_an_ascii_locale",
-    ),
-    "60": (
-        "your_table.test_a_parameter_without_effect_is_refused",
-        "your_table.test_the_largest_seed_passes_through_everything",
-        "commands.test_what_cannot_be_is_told_in_one_sentence",
-    ),
-    "64": NO_EFFECT,
-    "65": ("your_table.test_ignoring_one_column_needs_no_list",),
-    # few rows, few columns, rare classes
-    "09": ("your_table.test_few_rows_are_refused_before_any_work",),
-    "10a": ("test_a_network_needs_two_columns",),
-    "13": (
-        "commands.test_a_release_with_few_positives_is_handed_on",
-        "frames.test_a_class_with_too_few_rows_is_told_before_the_run_to_the_owner_alone",
-    ),
-    "47": (
-        "your_table.test_scores_know_copies_and_constants",
-        "your_table.test_what_scores_cannot_measure_is_said_and_the_rest_is_there",
-    ),
-    # pictures
-    "20a": ("labels.test_dollars_and_signs_of_tex_reach_every_picture_as_they_are",),
-    "20c": ("labels.test_a_label_is_no_mathematics",),
-    "21": ("labels.test_long_names_and_categories_are_cut_in_the_middle_and_stay_apart",),
-    "22": (
-        "labels.test_letters_that_no_font_has_are_told_once_and_not_warned_of",
-        "labels.test_other_scripts_are_drawn_in_fonts_that_are_installed",
-    ),
-    # analyses
-    "107": ("analyses.test_weights_sum_up_where_as_many_rows_are_asked_for",),
-    "152": ("analyses.test_a_regression_of_three_thousand_rows_is_told_apart",),
-    # releases
-    "30a": (
-        "your_table.test_a_release_is_refused_before_it_is_begun",
-        "your_table.test_an_epsilon_beyond_use_is_called_so",
-    ),
-    "61a": SAME_ROWS,
-    "61d": SAME_ROWS,
-    # measures
-    "32": ("leaks.test_copies_raise_an_alarm",),
-    "33a": ("leaks.test_harmless_tables_raise_an_alarm_as_rarely_as_stated",),
-    "36d": ("test_an_attack_with_a_misspelt_column_is_refused",),
-    "42": (
-        "leaks.test_drawn_rows_are_said_and_follow_the_seed",
-        "quality.test_long_tables_are_drawn_from_with_the_seed",
-    ),
-    # what is between rows, columns and values
-    "101": ("rules.test_all_rules_hold_in_every_synthetic_row",),
-    "104": (
-        "rules.test_a_draft_asks_about_rules_that_hold_in_all_rows",
-        "codes.test_a_draft_says_that_no_two_rows_agree_only_where_none_do",
-    ),
-    "106": (
-        "persons.test_a_draft_asks_whether_several_rows_are_of_one_person",
-        "persons.test_a_statement_says_first_that_its_unit_is_a_row",
-        "persons.test_one_person_less_is_at_most_so_many_rows_less",
-        "persons.test_a_person_costs_what_is_stated",
-    ),
-    "109": ("codes.test_odd_values_are_named_and_what_is_asked_is_true",),
-    "113": ("codes.test_each_code_keeps_its_share",),
-    "117": ("codes.test_odd_values_are_named_and_what_is_asked_is_true",),
-    "143": ("heaps.test_a_draft_asks_about_heaps_and_they_keep_their_shares",),
-    "145": ("codes.test_odd_values_are_named_and_what_is_asked_is_true",),
-    "153": ("rules.test_each_kind_of_rule_holds_whatever_a_method_draws",),
-    "P_fair": ("steps.test_synthetic_numbers_are_on_the_steps_and_each_keeps_its_share",),
-    # whole tables
-    "P1": ("test_a_table_like_penguins_goes_through_as_it_is",),
-    "P3": ("test_a_table_like_diamonds_goes_through_as_it_is",),
-    "P5": ("test_a_table_like_gapminder_keeps_its_medians",),
-}
-
-
-def test_every_line_is_told_by_tests_that_are_there():
-    assert len(TOLD) == 66
-    for test in {test for tests in TOLD.values() for test in tests}:
-        file, _, name = test.rpartition(".")
-        path = Path(__file__).with_name(f"test_{file or 'cases'}.py")
-        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        assert name in {node.name for node in nodes if isinstance(node, ast.FunctionDef)}, test
 
 
 def proposed(values):
@@ -546,6 +395,21 @@ SCHEMA = (
         ('name = "ill"', 'name = "age"', "column 'age' is declared twice"),
         ("[[column]]", "[[colum]]", "part 'colum' is unknown"),
         ("low = 0", "low = 0 0", "not valid TOML"),
+        ("low = 0", "low\u00a0= 0", "write plain spaces for its no-break spaces"),
+        ('"age"', '"ag\u00a0e"', "is missing .did you mean 'age'"),
+        ("[table]", "[[reader]]\nheader = true\n[[reader]]\n[table]", "write .reader. once"),
+        ("[table]", "[reader]\n[reader]\n[table]", "Cannot declare .'reader',. twice"),
+        (
+            "[table]",
+            '[reader]\nseparator = "::"\n[table]',
+            "separator is '::'; write one character",
+        ),
+        ("[table]", '[reader]\nheader = "no"\n[table]', "header is 'no'; write true or false"),
+        (
+            "[table]",
+            '[reader]\nencoding = "utf-99"\n[table]',
+            "encoding is 'utf-99'; write a known",
+        ),
     ],
 )
 def test_a_mistake_in_a_schema_is_one_sentence(tmp_path, old, new, message):
@@ -575,19 +439,31 @@ def zipped(*names, inside=b"age,ill\n1,no\n2,yes\n"):
         ),
         (zipped("content.xml", "mimetype"), "a workbook .Excel or OpenDocument"),
         (zipped("a.csv", "b.csv"), "a zip with 2 files in it; give the one with the table"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1", "an Excel workbook of the old kind; save the sheet as CSV"),
         (b"$FL2@(#) SPSS", "an SPSS file; export it as CSV"),
+        (b"ASCII SPSS PORT FILE", "an SPSS file; export it as CSV"),
+        (b"<stata_dta><header>", "a Stata file; export it as CSV"),
+        (b"r\x02\x01\x00\x02\x00<\x00", "a Stata file; export it as CSV"),
+        (b"HEADER RECORD*******LIBRARY", "a SAS file; export it as CSV"),
+        (b"\0" * 12 + b"\xc2\xea\x81\x60\xb3\x14", "a SAS file; export it as CSV"),
+        (b"\x01\x02\0\0\x07", "a binary file and no text; export the table as CSV"),
+        (b'{"age": 30, "ill": "no"}\n', "this is JSON; write the table as CSV or parquet"),
         (b"\x37\x7a\xbc\xaf\x27\x1c...", "a 7z archive; give the table in it"),
         (b"Rar!\x1a\x07\x00...", "a RAR archive; give the table in it"),
         (b"\x80\x04\x95\x10", "a pickle; write the table as CSV or parquet"),
         (b"ARROW1\x00\x00", "a feather file; write the table as parquet"),
         (b"BZh91AY&SY", "compressed with bzip2; compress the table with gzip"),
         (b"\xfd7zXZ\x00", "compressed with xz; compress the table with gzip"),
+        (b"age::ill\n30::no\n41::yes\n", "has the one column 'age::ill'; write comma, semicolon"),
+        (b"age||ill\n30||no\n41||yes\n", "separated by '||'; write one character between them"),
     ],
 )
 def test_a_file_of_another_kind_is_told_by_its_content(tmp_path, content, message):
     (tmp_path / "t").write_bytes(content)
-    with pytest.raises(BadInput, match=message):
+    with pytest.raises(BadInput) as refused:
         propose_schema(tmp_path / "t")
+    assert re.search(message.replace("|", "[|]"), str(refused.value))
+    assert "\n" not in str(refused.value)
 
 
 # --- 36d, P3: measures, whole tables ------------------------------------------------------------------

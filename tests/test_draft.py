@@ -8,7 +8,7 @@ import pytest
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.release.draft import propose_schema
-from fedsynth_lib.tables.form import read_form, read_schema
+from fedsynth_lib.tables.form import read_form
 from fedsynth_lib.tables.load import load_table
 from fedsynth_lib.tables.schema import Column, Schema
 
@@ -203,8 +203,8 @@ def test_a_target_needs_classes(tmp_path, values, message):
         (b"sep=;\nage;ill\n30;no\n", "first line is 'sep=;' and names no columns"),
         (b"PK\x05\x06" + bytes(18), "this is a zip with 0 files"),
         (b"\xd0\xcf\x11\xe0....", "this is an Excel workbook"),
-        (b'[{"age": 1}]', "this is JSON; give one object a line"),
-        (b'{"age": [1]}\n{"age": [2]}\n', "column 'age' holds lists"),
+        (b'[{"age": 1}]', "this is JSON; write the table as CSV"),
+        (pd.DataFrame({"age": [[1], [2]]}).to_parquet(), "column 'age' holds lists"),
     ],
 )
 def test_a_file_that_gives_no_table_is_named_with_the_remedy(tmp_path, content, message):
@@ -236,4 +236,4 @@ def test_a_target_or_an_ignored_column_must_be_there(tmp_path):
 def test_the_separator_is_the_one_that_cuts_every_line_alike(tmp_path):
     frame = patients().rename(columns={"age": "age, in years"})
     frame.to_csv(tmp_path / "own.csv", index=False, sep=";", encoding="utf-8-sig", quoting=3)
-    assert read_schema(propose_schema(tmp_path / "own.csv")).names == ("age, in years", "ill")
+    assert read_form(propose_schema(tmp_path / "own.csv")).names == ("age, in years", "ill")

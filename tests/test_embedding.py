@@ -128,7 +128,7 @@ def test_clusters_are_pure_groups(three_groups):
     }
 
 
-def test_by_cluster_finds_separate_groups_and_uses_the_embedding_given():
+def test_by_cluster_finds_separate_groups():
     rng = stream(12)
     left_right, up_down = rng.integers(0, 2, 600), rng.integers(0, 2, 600)
     features = np.column_stack([10.0 * left_right, 3.0 * up_down]) + rng.normal(0, 0.1, (600, 2))
@@ -139,7 +139,6 @@ def test_by_cluster_finds_separate_groups_and_uses_the_embedding_given():
         }
 
     assert agrees(by_cluster(features, 2, rng=rng), left_right)
-    assert agrees(by_cluster(features, 2, rng=rng, embed=lambda x: x[:, 1:]), up_down)
     assert agrees(by_cluster(features, 4, rng=rng), 2 * left_right + up_down)
 
 

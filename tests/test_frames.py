@@ -14,7 +14,7 @@ from fedsynth_lib.bundle import commands
 from fedsynth_lib.core import ledger
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.ledger import Refused
-from fedsynth_lib.release import frames, saved, your_table
+from fedsynth_lib.release import frames, progress, saved, your_table
 from fedsynth_lib.tables.load import load_table
 
 ROWS = 300
@@ -246,17 +246,60 @@ def test_a_release_is_refused_before_it_is_begun(options, message, home):
     assert not list(home.rglob("*.jsonl"))
 
 
-def test_what_stops_a_release_says_what_it_counts_as(home, monkeypatch):
+@pytest.mark.parametrize(
+    ("during", "options", "told", "spent"),
+    [
+        ("run", "release", "counts as epsilon 1, .* of population 'ward'", 1.0),
+        ("run", "rehearsal", "stopped before a release had begun: no budget is spent", 0.0),
+        ("split", "release", "stopped before a release had begun: no budget is spent", 0.0),
+    ],
+)
+def test_a_run_that_is_stopped_says_what_it_counts_as(
+    home, monkeypatch, during, options, told, spent
+):
     def stopped(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(your_table, "run", stopped)
-    with (
-        pytest.warns(UserWarning, match=r"counts as epsilon 1, .* of population 'ward'"),
-        pytest.raises(KeyboardInterrupt),
-    ):
-        fs.synthesize(people(), **ASKED | RELEASE)
-    assert ledger.open_ledger("ward").total().epsilon == 1.0
+    monkeypatch.setattr(your_table, during, stopped)
+    with pytest.warns(UserWarning, match=told), pytest.raises(KeyboardInterrupt):
+        fs.synthesize(people(), **ASKED | (RELEASE if options == "release" else {}))
+    assert ledger.open_ledger("ward").total().epsilon == spent
+
+
+@pytest.mark.parametrize(
+    ("options", "delta", "told"),
+    [
+        ({"declared_rows": 100_000}, 1e-6, ""),
+        ({"declared_rows": 1_000_000}, 1e-7, "delta is 1e-07, for 1,000,000 rows were declared"),
+        ({"declared_rows": 300, "delta": 1e-3}, 1e-3, ""),
+        (
+            {"delta": 1e-3, "declared_rows": ()},
+            1e-3,
+            "delta 0.001 is not far below 1 / rows, and a release is refused",
+        ),
+    ],
+)
+def test_the_default_delta_is_far_below_one_over_the_declared_rows(home, options, delta, told):
+    with pytest.warns(UserWarning):
+        _, statement = fs.synthesize(people(), **ASKED | RELEASE | options)
+    assert statement["delta"] == delta
+    assert told in "\n".join(statement.notes) and ("delta" in told) == any(
+        "delta" in note for note in statement.notes
+    )
+
+
+def test_a_release_says_which_columns_have_no_source(home):
+    sourced = SCHEMA.replace('kind = "numeric"', 'kind = "numeric"\nsource = "code book"')
+    with pytest.warns(UserWarning, match="no source is given for sex, ill: the release takes"):
+        fs.synthesize(people(), **ASKED | RELEASE | {"schema": sourced})
+
+
+def test_a_long_run_shows_how_much_is_left_where_somebody_watches(monkeypatch, capsys):
+    for seconds, is_watched, lines in ((1e-9, True, 3), (9e9, True, 0), (1e-9, False, 0)):
+        monkeypatch.setattr(progress, "SHORT", seconds)
+        monkeypatch.setattr(progress, "watched", lambda is_watched=is_watched: is_watched)
+        synthesized(people())
+        assert capsys.readouterr().err.count(" left") == lines
 
 
 # --- so many rows, and with these values ---------------------------------------------------------

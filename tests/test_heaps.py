@@ -6,10 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.release import your_table
 from fedsynth_lib.release.draft import propose_schema
-from fedsynth_lib.tables.form import Form, form_from, read_form
+from fedsynth_lib.tables.form import Form, read_form
 from fedsynth_lib.tables.kinds import FileColumn
 from fedsynth_lib.tables.load import load_table
 from fedsynth_lib.tables.schema import BadRows
@@ -108,31 +107,6 @@ def test_a_heap_may_be_outside_of_the_range_and_comes_back_exactly():
     assert form.to_file(rows, RNG)["x"].tolist() == raw["x"].tolist()
     with pytest.raises(BadRows, match=r"outside the declared range 5 to 5000 \(row 1\)"):
         form.to_model(pd.DataFrame({"x": [1.0, 0.0]}), "t")
-
-
-@pytest.mark.parametrize(
-    ("entries", "message"),
-    [
-        (
-            'kind = "numeric"\nlow = 0\nhigh = 9\nheaps = 0',
-            "heaps = 0; it must be a list of numbers",
-        ),
-        ('kind = "numeric"\nlow = 0\nhigh = 9\nheaps = ["0"]', "it must be a list of numbers"),
-        ('kind = "numeric"\nlow = 0\nhigh = 9\nheaps = [0, 0.0]', "names a value twice in heaps"),
-        (
-            'kind = "numeric"\ninteger = true\nlow = 0\nhigh = 9\nheaps = [0.5]',
-            "0.5 in heaps; write",
-        ),
-        ('kind = "date"\nlow = 2020-01-01\nhigh = 2020-12-31\nheaps = ["soon"]', "'soon' in heaps"),
-        ('kind = "categorical"\ncategories = ["0"]\nheaps = [0]', "'heaps' means nothing"),
-    ],
-)
-def test_a_heap_that_means_nothing_is_one_sentence(entries, message):
-    import tomllib
-
-    document = tomllib.loads(f'[[column]]\nname = "x"\n{entries}\n')
-    with pytest.raises(BadInput, match=re.escape(message)):
-        form_from(document, "my.toml")
 
 
 def test_heaps_of_dates_are_moments_of_the_format(tmp_path):

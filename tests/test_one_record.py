@@ -4,7 +4,6 @@ command ends alike. So neither says whether the record is there."""
 import csv
 import gzip
 import io
-import json
 import re
 from types import SimpleNamespace
 
@@ -85,12 +84,6 @@ def as_csv(rows) -> bytes:
     return text(sink.getvalue().replace("inf", "1e400"))
 
 
-def as_json_lines(rows) -> bytes:
-    """Without the keys of which a row has no value."""
-    kept = ({name: v for name, v in row.items() if v is not None} for row in rows)
-    return text("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in kept))
-
-
 def as_parquet(rows) -> bytes:
     """As pandas writes it, whose types follow from the rows."""
     frame = pd.DataFrame(rows)[list(rows[-1])].assign(note=[text(row["note"]) for row in rows])
@@ -102,7 +95,6 @@ def as_parquet(rows) -> bytes:
 WRITERS = {
     "csv": as_csv,
     "csv.gz": lambda rows: gzip.compress(as_csv(rows)),
-    "jsonl": as_json_lines,
     "parquet": as_parquet,
 }
 
@@ -128,11 +120,6 @@ def form_of(ending: str, content: bytes):
         return table.schema, len(table)
     content = gzip.decompress(content) if ending.endswith("gz") else content
     lines = content.decode().split("\n")
-    if ending == "jsonl":
-        cells = [json.loads(line) for line in lines if line]
-        types = {n: {type(row[n]) for row in cells} - {type(None)} for n in cells[0]}
-        shapes = {name: shape({str(row[name]) for row in cells}) for name in types}
-        return len(cells), list(types), types, shapes
     rows = list(csv.DictReader(io.StringIO(content.decode())))
     return lines[0], b"\r" in content, len(rows), {n: shape({r[n] for r in rows}) for n in rows[0]}
 
@@ -199,7 +186,7 @@ def test_what_cannot_be_moved_ends_a_release_before_it_is_begun(wrong, home, cap
     assert "0 releases" in capfd.readouterr().out
 
 
-@pytest.mark.parametrize("ending", ["csv", "csv.gz", "jsonl"])
+@pytest.mark.parametrize("ending", ["csv", "csv.gz"])
 def test_a_broken_line_ends_a_release_before_it_is_begun_and_the_statement_says_so(
     ending, home, capfd, monkeypatch
 ):
@@ -207,7 +194,7 @@ def test_a_broken_line_ends_a_release_before_it_is_begun_and_the_statement_says_
     words = b"so does a line of text with more fields than there are columns, or that is no object"
     assert status == 0 and words in files["_privacy.md"]
     capfd.readouterr()
-    written = WRITERS["jsonl" if ending == "jsonl" else "csv"](people()) + b"a,b,c,d,e,f,g,h,i\n"
+    written = as_csv(people()) + b"a,b,c,d,e,f,g,h,i\n"
     broken = gzip.compress(written) if ending.endswith("gz") else written
     monkeypatch.setitem(WRITERS, ending, lambda rows: broken)
     assert release(home / "with", ending, people()) == (2, {})

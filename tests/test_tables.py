@@ -11,7 +11,7 @@ import pytest
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.tables import fetch, load, synthfs
-from fedsynth_lib.tables.form import read_schema
+from fedsynth_lib.tables.form import read_form
 from fedsynth_lib.tables.load import StandInWarning, Table, available, load_table, split
 from fedsynth_lib.tables.registry import REGISTRY, View
 from fedsynth_lib.tables.schema import Column, Schema
@@ -285,7 +285,7 @@ def test_own_files_as_csv_and_parquet(tmp_path):
     assert [table.data for table in loaded] == ["own"] * 3
     assert loaded[0].frame["y"].tolist() == ["a", "none", "b"]
     assert len({table.digest for table in loaded}) == 1
-    given = read_schema(tmp_path / "s.toml").drop(["y"])
+    given = read_form(tmp_path / "s.toml").schema.drop(["y"])
     assert load_table(str(tmp_path / "own.csv"), schema=given).frame["x"].tolist() == [
         0.5,
         1.5,

@@ -4,14 +4,22 @@ An answer is a line as a schema has it, such as `high = 120`, so that whoever ha
 the file, and change it later.
 """
 
+import html
 import re
 import tomllib
 from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from fedsynth_lib.core.contract import BadInput
+from fedsynth_lib.core.store import write_atomically
+from fedsynth_lib.runs.progress import watched
 from fedsynth_lib.tables.form import form_from
 from fedsynth_lib.tables.kinds import FITTING
 from fedsynth_lib.tables.schema import parse_toml
+
+if TYPE_CHECKING:
+    from ipywidgets import VBox
 
 HOW = (
     "Enter: keep it as it is. A line such as low = 0; high = 120 changes entries, and kind = "
@@ -20,35 +28,107 @@ HOW = (
 OF_TABLE = ("target", "unit", "most_rows")  # answers that go into [table]
 
 
+class Question(NamedTuple):
+    """What a draft asks about a column or a rule. place: of its part of the text; entries: the
+    lines that it declares."""
+
+    place: int
+    name: str
+    entries: list[str]
+    text: str
+
+
 def answered(text: str, hear: Callable[[str], str], say: Callable[[str], None]) -> str:
     """The text of a draft with the answers to its questions.
 
     hear: gives an answer, of what it is to show before it. say: shows a line.
     """
-    parts = re.split(r"(?m)^(?=\[\[(?:column|rule)\]\]$)", text)
-    asked = [place for place, part in enumerate(parts) if _value(part, "question")]
+    parts = _parts(text)
+    asked = _questions(parts)
     say(f"{len(asked)} questions. {HOW}" if asked else "The draft asks nothing.")
-    for number, place in enumerate(asked, 1):
-        said = tomllib.loads(parts[place])
-        shown = next(iter(said.values()))[0]
-        name = shown.get("name") or f"rule {shown.get('holds') or shown.get('column')}"
-        entries = (line for line in parts[place].splitlines()[1:] if " = " in line)
-        say(f"\n{number}. {name}")
-        say("\n".join(f"   {line[:100]}" for line in entries if not line.startswith("question")))
-        say(shown["question"])
+    for number, question in enumerate(asked, 1):
+        say(f"\n{number}. {question.name}")
+        say("\n".join(f"   {line[:100]}" for line in question.entries))
+        say(question.text)
         while (answer := hear("> ").strip()) != "?":
-            changed = list(parts)
             try:
-                _change(changed, place, answer)
-                form_from(parse_toml("".join(changed), "schema"), "schema")
+                parts = _put(parts, question.place, answer)
             except BadInput as error:
                 say(str(error))
                 continue
-            parts = changed
             if answer in ("", "-"):
                 break
             say("And? Enter, if that is all.")
     return "".join(parts)
+
+
+def in_notebook(draft: Path, schema: Path) -> "VBox | None":
+    """Ask the questions of a draft in a notebook: give controls where somebody runs it, whose
+    button writes the schema; print the questions where nobody does."""
+    if watched():
+        return controls(draft, schema)
+    for question in _questions(_parts(draft.read_text(encoding="utf-8"))):
+        print(f"{question.name}: {question.text}")
+    return None
+
+
+def controls(draft: Path, schema: Path) -> "VBox":
+    """Give a line of input for each question of a draft, and a button that writes the schema.
+
+    What an answer may be is as in `answered`; one that cannot be is told, and nothing is written.
+    """
+    import ipywidgets
+
+    first = _parts(draft.read_text(encoding="utf-8"))
+    boxes = [(question, ipywidgets.Text(value="?")) for question in _questions(first)]
+    button, told = ipywidgets.Button(description="Write the schema"), ipywidgets.HTML()
+
+    def write(_: object) -> None:
+        parts, wrong = first, [f"{schema} is there already; move it away."] * schema.exists()
+        for question, box in boxes:
+            if box.value.strip() == "?":
+                continue
+            try:
+                parts = _put(parts, question.place, box.value.strip())
+                parts = _put(parts, question.place, "")  # it is answered
+            except BadInput as error:
+                wrong.append(f"{question.name}: {error}")
+        if not wrong:
+            write_atomically(schema, "".join(parts).encode(), private=True)
+        told.value = html.escape(" ".join(wrong) or f"{schema} is written: run all cells again.")
+
+    button.on_click(write)
+    shown = [ipywidgets.HTML(html.escape(f"{len(boxes)} questions. {HOW}"))]
+    for question, box in boxes:
+        entries = html.escape("\n".join(question.entries))
+        name, text = html.escape(question.name), html.escape(question.text)
+        shown += [ipywidgets.HTML(f"<b>{name}</b><pre>{entries}</pre>{text}"), box]
+    return ipywidgets.VBox([*shown, button, told])
+
+
+def _parts(text: str) -> list[str]:
+    """The text of a schema, cut before each column and each rule."""
+    return re.split(r"(?m)^(?=\[\[(?:column|rule)\]\]$)", text)
+
+
+def _questions(parts: list[str]) -> list[Question]:
+    found = []
+    for place, part in enumerate(parts):
+        if _value(part, "question"):
+            said = next(iter(tomllib.loads(part).values()))[0]
+            name = said.get("name") or f"rule {said.get('holds') or said.get('column')}"
+            lines = (line for line in part.splitlines()[1:] if " = " in line)
+            entries = [line for line in lines if not line.startswith("question")]
+            found.append(Question(place, name, entries, said["question"]))
+    return found
+
+
+def _put(parts: list[str], place: int, answer: str) -> list[str]:
+    """The parts with an answer; BadInput for one that makes no schema."""
+    changed = list(parts)
+    _change(changed, place, answer)
+    form_from(parse_toml("".join(changed), "schema"), "schema")
+    return changed
 
 
 def _change(parts: list[str], place: int, answer: str) -> None:

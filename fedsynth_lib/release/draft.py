@@ -781,27 +781,33 @@ def _moment_in_disguise(seen: Seen) -> str:
     """What to ask of numbers that a computer may have made of moments; '' of others."""
     if not seen.whole:
         return ""
-    low, high = seen.numbers.min(), seen.numbers.max()
-    for unit, factor in (("seconds", 1), ("milliseconds", 1000)):
-        if SECONDS[0] <= low / factor and high / factor <= SECONDS[1]:
-            return f"Are these moments, in {unit} since 1970? As numbers they are drawn so, too."
-    padded = seen.levels.str.zfill(8)
-    for form, parts in (("%d%m%Y", "day, month"), ("%m%d%Y", "month, day")):
-        if seen.levels.str.len().min() == 7 and _misfits(padded, form) == []:
-            return (
-                f"Are these dates, {parts} and year, without a first zero? As numbers they are "
-                "drawn as no dates: write them in the file with all eight digits."
-            )
-    minutes = seen.numbers % 100
-    if len(seen.levels) > 3 * MAX_NUMBER_LEVELS and 100 <= high < 2400 and minutes.max() < 60:
-        return (
+    low, high, texts = seen.numbers.min(), seen.numbers.max(), seen.levels
+    eight = texts.str.zfill(8) if texts.str.len().min() == 7 else texts[:0]
+    dates = (
+        "Are these dates, {} and year, without a first zero? As numbers they are drawn as no "
+        "dates: write them in the file with all eight digits."
+    )
+    moments = "Are these moments, in {} since 1970? As numbers they are drawn so, too."
+    disguises = (
+        (SECONDS[0] <= low and high <= SECONDS[1], moments.format("seconds")),
+        (SECONDS[0] <= low / 1000 and high / 1000 <= SECONDS[1], moments.format("milliseconds")),
+        (_misfits(eight, "%d%m%Y") == [], dates.format("day, month")),
+        (_misfits(eight, "%m%d%Y") == [], dates.format("month, day")),
+        (
+            len(texts) > 3 * MAX_NUMBER_LEVELS
+            and 100 <= high < 2400
+            and (seen.numbers % 100).max() < 60,
             "Are these times, hours and minutes without a mark, as 830 for 08:30? As numbers there "
-            "will be others between, such as 875: write 08:30 into the file, and draft again."
-        )
-    named = re.search("date|day|datum|time|zeit", seen.name, re.IGNORECASE)
-    serial = named and SERIAL[0] <= low and high <= SERIAL[1]
-    asked = "Are these dates, in days since 1900, as spreadsheets count them?"
-    return asked if serial else ""
+            "will be others between, such as 875: write 08:30 into the file, and draft again.",
+        ),
+        (
+            re.search("date|day|datum|time|zeit", seen.name, re.IGNORECASE)
+            and SERIAL[0] <= low
+            and high <= SERIAL[1],
+            "Are these dates, in days since 1900, as spreadsheets count them?",
+        ),
+    )
+    return next((question for fits, question in disguises if fits), "")
 
 
 def _thousands(levels: pd.Series) -> str:
@@ -832,28 +838,30 @@ def _categories(seen: Seen, most: int = MOST_LISTED) -> FileColumn:
             f"{len(labels)} different values, which are left out. Are they categories? Then draft "
             "again with this column in keep (--keep), which lists them.",
         )
-    question = ""
-    if len(labels) > MAX_CATEGORIES:
-        question = (
-            f"{len(labels)} categories: is this the documented list? Then write keep = true, or "
-            'delete this question. If it is free text, write kind = "text" instead of them.'
-        )
-    elif words := [word for word in seen.missing if word]:
-        question = f"Is {', '.join(map(repr, words))} a missing value here, and no category?"
     held, texts = seen.num_rows - seen.num_missing, seen.numbers.isna().any()
-    if not question and texts and len(labels) >= FEW_EACH and held < FEW_EACH * len(labels):
-        question = "Few rows share a value: does it name a person, an address, a telephone?"
-    if (
-        not question
-        and texts
-        and re.fullmatch(NAMES_PEOPLE, re.sub(r"[\W_]", "", seen.name.lower()))
-    ):
-        question = (
+    words = ", ".join(repr(word) for word in seen.missing if word)
+    questions = (
+        (
+            len(labels) == 1 and "" in seen.missing,  # a mark, or nothing
+            "One value, and rows without any: does an empty cell mean 'no'?",
+        ),
+        (
+            len(labels) > MAX_CATEGORIES,
+            f"{len(labels)} categories: is this the documented list? Then write keep = true, or "
+            'delete this question. If it is free text, write kind = "text" instead of them.',
+        ),
+        (words, f"Is {words} a missing value here, and no category?"),
+        (
+            texts and len(labels) >= FEW_EACH and held < FEW_EACH * len(labels),
+            "Few rows share a value: does it name a person, an address, a telephone?",
+        ),
+        (
+            texts and re.fullmatch(NAMES_PEOPLE, re.sub(r"[\W_]", "", seen.name.lower())),
             "The column's name speaks of people: does a value identify one of them, as full names "
-            'do? Then write kind = "identifier" instead of the categories.'
-        )
-    if len(labels) == 1 and "" in seen.missing:  # a mark, or nothing
-        question = "One value, and rows without any: does an empty cell mean 'no'?"
+            'do? Then write kind = "identifier" instead of the categories.',
+        ),
+    )
+    question = next((question for fits, question in questions if fits), "")
     return seen.column("categorical", question, categories=tuple(labels), ordered=seen.ordered)
 
 

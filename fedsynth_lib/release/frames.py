@@ -151,7 +151,8 @@ def synthesize(
         column.
     epsilon, delta
         The budget of the whole run, for one row added or removed, or for one person where the unit
-        is one; delta far below 1 / rows.
+        is one; delta far below 1 / rows: the default, 1e-6, is lowered where more than 100,000 rows
+        are declared.
     schema
         The text of a schema (see `draft`), or the path of its file. Without one, that beside the
         file of the table; else it is drafted, and a warning repeats the draft's questions.
@@ -243,31 +244,32 @@ def synthesize(
         options = {}  # the draft has them
     if isinstance(table, pd.DataFrame) and (named := [n for n in table.index.names if n]):
         notes.append(f"the index {named[0]!r} is not modelled: df.reset_index() makes it a column")
-    prepared = your_table.prepare(
-        source,
-        epsilon=epsilon,
-        delta=delta,
-        schema=schema,
-        rows=rows,
-        where=where,
-        seed=seed,
-        method=method,
-        **options,
-        site=_name(site, "site"),
-        num_clients=num_clients,
-        declared_rows=declared_rows,
-        **of_persons,
-        release=release,
-        again=again,
-        population=population,
-        most_epsilon=most_epsilon,
-        out=out,
-        files=out is not None,
-        save_model=save_model,
-        tables=tables,
-        about=about,
-    )
     try:
+        with your_table.telling_cost(None, notes.append):
+            prepared = your_table.prepare(
+                source,
+                epsilon=epsilon,
+                delta=delta,
+                schema=schema,
+                rows=rows,
+                where=where,
+                seed=seed,
+                method=method,
+                **options,
+                site=_name(site, "site"),
+                num_clients=num_clients,
+                declared_rows=declared_rows,
+                **of_persons,
+                release=release,
+                again=again,
+                population=population,
+                most_epsilon=most_epsilon,
+                out=out,
+                files=out is not None,
+                save_model=save_model,
+                tables=tables,
+                about=about,
+            )
         made = your_table.carry_out(prepared, say, notes.append)
     finally:
         if notes:

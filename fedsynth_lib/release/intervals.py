@@ -54,15 +54,20 @@ def _checked(model: SavedModel, columns: Sequence[str]) -> list[str]:
             f"means: there is no column {unknown[0]!r} of numbers or categories"
             f"{closest(unknown[0], kept)}."
         )
-    why = ""
-    if not model.sizes:
-        why = "it does not say how many rows each client had: make it again, by synth"
-    elif model.together is None:
-        why = "a network is off by more than its noise: take a method that counts, such as fedpgm"
-    elif model.form.unit:
-        why = "its unit is a person, and how alike the rows of one are no model of rows knows"
-    if why:
-        raise BadInput(f"means: no standard error is known of this model, because {why}.")
+    reasons = (
+        (not model.sizes, "it does not say how many rows each client had: make it again, by synth"),
+        (
+            model.together is None,
+            "a network is off by more than its noise: take a method that counts, such as fedpgm",
+        ),
+        (
+            model.form.unit,
+            "its unit is a person, and how alike the rows of one are no model of rows knows",
+        ),
+    )
+    for is_so, why in reasons:
+        if is_so:
+            raise BadInput(f"means: no standard error is known of this model, because {why}.")
     return list(columns) or kept
 
 

@@ -12,6 +12,7 @@ was declared (`declared_sizes`).
 import re
 import secrets
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -43,6 +44,7 @@ from fedsynth_lib.release import noisy_tables, saved
 from fedsynth_lib.release.ask import answered
 from fedsynth_lib.release.draft import draft_path, draft_text, propose_schema
 from fedsynth_lib.release.persons import for_persons, row_budget, rows_that_count, unit_of
+from fedsynth_lib.release.progress import DRAWS, LEARNS, WRITES, stages
 from fedsynth_lib.release.register import Begun, open_register
 from fedsynth_lib.release.summary import Release, registry_entry, summary_page
 from fedsynth_lib.runs.rows import folder_name
@@ -448,6 +450,7 @@ class Asked:
 
     train, holdout: rows to learn from, and rows set aside. parts: of `train`, a client each.
     promised: what was asked for; privacy: of one row, which is the same where the unit is a row.
+    started: when the work on it began, in seconds as `time.time` counts them.
     paths: as `places`; none where nothing is to be written. known: by what the register knows the
     rows; '' in a rehearsal. rows, where: as in `prepare`.
     """
@@ -469,6 +472,7 @@ class Asked:
     book: Ledger | None
     known: str
     about: Release
+    started: float
     model: Path | None = None
     tables: Path | None = None
     quote_formulas: bool = False
@@ -561,6 +565,7 @@ def prepare(
     Where there is no schema, a draft is written beside the table, and BadInput says what to do.
     Raises BadInput for what cannot be asked, has no effect, or does not fit the declared schema,
     and Refused for a release that the ledger of this population refuses.
+    delta: the default one is lowered by `delta_for` where many rows are declared.
     num_clients: to which rows are dealt where no column `site` says whose they are; 0 is one.
     schema: the path of its file, or its text.
     unit, most_rows: as in `Form`, where the schema does not say them: epsilon and delta are then
@@ -579,7 +584,8 @@ def prepare(
     about: of `Release`: curator, recipients, purpose.
     """
     checked_seed(seed)
-    source, module = Files.of(path, schema), method_of(method)
+    started, source, module = time.time(), Files.of(path, schema), method_of(method)
+    delta = delta_for(delta, declared_rows)
     promised = Privacy(checked_epsilon(epsilon), delta, noise_seed=None if release else "run")
     config = private_config(module)
     if site and num_clients:
@@ -642,6 +648,7 @@ def prepare(
         book=book,
         known=known,
         about=said,
+        started=started,
         model=model,
         tables=folder,
         quote_formulas=quote_formulas,
@@ -685,6 +692,33 @@ def _check_delta(privacy: Privacy, num_rows: float, known: str, name: str, spent
         )
 
 
+def delta_for(delta: float, declared_rows: int | Sequence[int]) -> float:
+    """Return the delta of a run: the default one is lowered to a power of ten that is at most a
+    tenth of 1 / rows, where so many rows are declared. Another one is what was asked for."""
+    numbers = np.atleast_1d(np.array(declared_rows, dtype=object))
+    rows = sum(number for number in numbers if isinstance(number, int | np.integer))
+    if delta != DELTA or rows * DELTA <= 0.1:
+        return delta
+    return float(10.0 ** np.floor(np.log10(0.1 / rows)))
+
+
+def delta_notes(asked: Asked) -> list[str]:
+    """A line, for the owner alone, on a delta that was chosen, or that is not far below 1 / rows.
+
+    Where no rows are declared it follows from the true number, which it does not say.
+    """
+    delta, rows = asked.promised.delta, sum(asked.declared_rows)
+    if rows and delta == delta_for(DELTA, rows) != DELTA:
+        return [f"delta is {delta:g}, for {rows:,} rows were declared"]
+    if rows or delta * len(asked.table) <= 0.1:
+        return []
+    return [
+        f"for you alone, as it was counted in the real rows: delta {delta:g} is not far below 1 / "
+        "rows, and a release is refused from 1 / rows on. Say how many rows there are "
+        "(declared_rows, --declared-rows), or give a smaller delta (delta=, --delta)"
+    ]
+
+
 def rare_classes(asked: Asked) -> list[str]:
     """A warning, for the owner alone, of classes of the target with too few rows for the budget.
 
@@ -721,13 +755,19 @@ def carry_out(
     a delta that is not far below 1 over the number of rows.
     """
     note = note or say
-    for line in (*asked.table.moved, *rare_classes(asked)):
+    unsourced = ", ".join(asked.table.form.unsourced)
+    if asked.release and unsourced:
+        note(
+            f"no source is given for {unsourced}: the release takes their ranges and categories as "
+            "documented; write where, as source = ..., in the schema"
+        )
+    for line in (*asked.table.moved, *delta_notes(asked), *rare_classes(asked)):
         note(line)
     for path in asked.paths.values():  # before noise is paid for
         check_writable(path, "out")
     begun = _begin(asked) if asked.release else None
-    with _telling_cost(begun, note):
-        return _carried_out(asked, begun, say, note)
+    with telling_cost(begun, note), stages(asked.started) as begin:
+        return _carried_out(asked, begun, say, note, begin)
 
 
 def _carried_out(
@@ -735,6 +775,7 @@ def _carried_out(
     begun: Begun | None,
     say: Callable[[str], None],
     note: Callable[[str], None],
+    begin: Callable[[str, int], None],
 ) -> Made:
     epsilon, seed = asked.privacy.epsilon, None if asked.release else asked.seed
     known = {"site": asked.site, "declared_rows": asked.declared_rows}
@@ -746,6 +787,7 @@ def _carried_out(
         _check_planned(asked, begun, **options)
     clients = "one client" if len(asked.parts) == 1 else f"{len(asked.parts)} clients"
     say(f"{asked.method.name} learns from {clients}, which may take minutes")
+    begin("learning", LEARNS)
     made, table = run(asked.method, asked.train, asked.parts, **options), asked.table
     made = replace(made, statement=for_persons(made.statement, table.form, asked.promised))
     model = saved.saved(
@@ -757,10 +799,12 @@ def _carried_out(
         seed=asked.seed,
         sizes=sizes,
     )
+    begin("drawing rows", DRAWS)
     drawn, given = _drawn(asked, model, made.synthetic, note)
     made = replace(made, statement=made.statement | {"together": model.together, "given": given})
     rows = as_file(drawn, table, seed=seed)
     content = b""
+    begin("writing", WRITES)
     if asked.paths:
         content = table.container.content(rows, table.form, quote_formulas=asked.quote_formulas)
     handed = replace(made, synthetic=drawn)
@@ -808,16 +852,21 @@ def synthesize(
     """From a file to the files that may be handed on: `prepare`, with its options, and then
     `carry_out`."""
     say(f"reads {path}")
-    return carry_out(prepare(path, **options), say)
+    with telling_cost(None, say):
+        asked = prepare(path, **options)
+    return carry_out(asked, say)
 
 
 @contextmanager
-def _telling_cost(begun: Begun | None, say: Callable[[str], None]) -> Iterator[None]:
-    """Whatever stops a release that was begun, its owner is told what it counts as: Ctrl-C, too."""
+def telling_cost(begun: Begun | None, say: Callable[[str], None]) -> Iterator[None]:
+    """Tell the owner what a run counts as that was stopped: a release that was begun is told of
+    whatever stops it; else nothing is spent, which is told of Ctrl-C."""
     try:
         yield
     except BaseException as error:
-        if begun is not None:
+        if begun is None and isinstance(error, KeyboardInterrupt):
+            say("stopped before a release had begun: no budget is spent")
+        elif begun is not None:
             for line in begun.book.releases():
                 stopped = line.get("settles") == begun.number and not isinstance(error, BadInput)
                 if line.get("begun") == begun.number or stopped:

@@ -9,7 +9,6 @@ import codecs
 import csv
 import gzip
 import io
-import json
 import re
 import zipfile
 from collections.abc import Collection, Mapping, Sequence
@@ -38,7 +37,14 @@ FOREIGN = {
     b"\xd0\xcf\x11\xe0": "an Excel workbook of the old kind; save the sheet as CSV UTF-8",
     b"SQLite format 3": "an SQLite database; export the table as CSV",
     b"$FL": "an SPSS file; export it as CSV",
-    b"<stata_dta>": "a Stata file; export it as CSV",
+    b"ASCII SPSS PORT": "an SPSS file; export it as CSV",
+    **dict.fromkeys(
+        (b"<stata_dta>", b"q\x01\x01", b"q\x02\x01", b"r\x01\x01", b"r\x02\x01", b"s\x02\x01"),
+        "a Stata file; export it as CSV",
+    ),
+    **dict.fromkeys(
+        (b"HEADER RECORD***", b"\0" * 12 + b"\xc2\xea\x81\x60"), "a SAS file; export it as CSV"
+    ),
     b"\x89HDF": "an HDF5 file; export the table as CSV or parquet",
     b"ARROW1": "a feather file; write the table as parquet",
     b"BZh": "compressed with bzip2; compress the table with gzip, or leave it as it is",
@@ -139,14 +145,14 @@ Source = Path | InMemory  # where the rows of a table are
 class Container:
     """The format of a table's file.
 
-    kind: text with columns between separators, a JSON object a line, or parquet, which has types.
+    kind: text with columns between separators, or parquet, which has types.
     compressed: the ending of its compression, '.gz' or '.zip'; '' without.
     newline: between the rows of text that is written.
     columns: the names in its header, or of its types; none where it has no header.
     types: of parquet: as the file has them, or as they are `declared`.
     """
 
-    kind: Literal["text", "json lines", "parquet"]
+    kind: Literal["text", "parquet"]
     compressed: str = ""
     separator: str = ","
     encoding: str = "utf-8"
@@ -156,8 +162,8 @@ class Container:
     types: pa.Schema | None = None
 
     def __post_init__(self):
-        if self.kind == "feather" or self.compressed in (".bz2", ".xz"):  # of an older saved model
-            raise BadInput(
+        if self.kind not in ("text", "parquet") or self.compressed not in ("", ".gz", ".zip"):
+            raise BadInput(  # of an older saved model
                 f"files of {self.compressed or self.kind} are no longer written: take the version "
                 "of fedsynth that saved the model."
             )
@@ -166,8 +172,7 @@ class Container:
     def suffix(self) -> str:
         """The ending of a file of this kind."""
         text = ".tsv" if self.separator == "\t" else ".csv"
-        ending = {"text": text, "json lines": ".jsonl"}.get(self.kind, f".{self.kind}")
-        return ending + self.compressed
+        return (".parquet" if self.kind == "parquet" else text) + self.compressed
 
     @classmethod
     def of(
@@ -200,14 +205,14 @@ class Container:
                 types = parquet.read_schema(path)
             _refuse_twins(path, types.names)
             return cls("parquet", columns=tuple(types.names), types=types)
+        if b"\0" in beginning:
+            raise BadInput(f"{path}: this is a binary file and no text; export the table as CSV.")
         compressed = _compression(path)
         if not options.get("header", True):
             return cls("text", compressed, **options)
         first = beginning.removeprefix(codecs.BOM_UTF8).lstrip().split(b"\n")[0].strip()
         if first.startswith((b"{", b"[")):
-            if not (first.startswith(b"{") and first.endswith(b"}")):
-                raise BadInput(f"{path}: this is JSON; give one object a line, or CSV.")
-            return cls("json lines", compressed)
+            raise BadInput(f"{path}: this is JSON; write the table as CSV or parquet.")
         if re.match(rb"#|sep=.$", first):
             raise BadInput(
                 f"{path}: its first line is {first.decode('utf-8', 'replace')!r} and names no "
@@ -241,26 +246,18 @@ class Container:
         """The columns of the file, as they are written: of text, labels (pandas' categories), but
         of `numbers` float64; of typed files what their types are.
 
-        names: of all columns, where the file has no header; of JSON lines those that come first.
+        names: of all columns, where the file has no header.
         numbers: name -> texts that stand for a missing one.
         strict: refuse bytes that are not text, and lists. Else both are texts that no declaration
             knows, so that they are no matter where the column is left out.
         Raises BadInput for a file that cannot be read.
         """
-        errors = "strict" if strict else "replace"
-        numbers = numbers or {}
         with refusing(path):
             if self.types is not None:
                 stored = path.content if isinstance(path, InMemory) else parquet.read_table(path)
                 frame = stored.to_pandas(ignore_metadata=True)
-            elif self.kind == "json lines":
-                with _opened(path) as file:
-                    text = file.read().decode(self.encoding, errors).removeprefix("\ufeff")
-                lines = filter(str.strip, text.split("\n"))
-                frame = pd.DataFrame(map(_record, lines))
-                frame = frame.reindex(columns=list(dict.fromkeys([*names, *frame.columns])))
             else:
-                frame = self._text(path, names, numbers, errors)
+                frame = self._text(path, names, numbers or {}, "strict" if strict else "replace")
         frame = frame.rename(columns=str)
         for name in frame.select_dtypes("timedelta"):  # in seconds, as a number
             frame[name] = frame[name].dt.total_seconds()
@@ -319,20 +316,17 @@ class Container:
             sink = io.BytesIO()
             parquet.write_table(pa.Table.from_arrays(arrays, names=list(frame.columns)), sink)
             return sink.getvalue()
-        if self.kind == "json lines":
-            text = frame.to_json(orient="records", lines=True, force_ascii=False)
-        else:
-            written = {name: columns[name].texts(frame[name]) for name in frame.columns}
-            if quote_formulas:
-                written = {
-                    f"'{name}" if is_formula(name) else name: columns[name].quoted(
-                        texts, frame[name].isna()
-                    )
-                    for name, texts in written.items()
-                }
-            text = pd.DataFrame(written, index=frame.index).to_csv(
-                sep=self.separator, index=False, header=self.header, lineterminator=self.newline
-            )
+        written = {name: columns[name].texts(frame[name]) for name in frame.columns}
+        if quote_formulas:
+            written = {
+                f"'{name}" if is_formula(name) else name: columns[name].quoted(
+                    texts, frame[name].isna()
+                )
+                for name, texts in written.items()
+            }
+        text = pd.DataFrame(written, index=frame.index).to_csv(
+            sep=self.separator, index=False, header=self.header, lineterminator=self.newline
+        )
         return _compressed(text.encode(self.encoding), self.compressed)
 
     def frame(self, rows: pd.DataFrame, form: Form) -> pd.DataFrame:
@@ -441,6 +435,11 @@ def header_newline(path: Path) -> str:
 
 def _header(path: Path, container: Container) -> tuple[str, ...]:
     names = next(iter(_first_lines(path, container)), [])
+    if len(names) > 2 and not any(names[1::2]):
+        raise BadInput(
+            f"{path}: its columns are separated by {container.separator * 2!r}; write one "
+            "character between them."
+        )
     _refuse_twins(path, names)
     # as pandas calls them
     return tuple(name or f"Unnamed: {place}" for place, name in enumerate(names))
@@ -463,12 +462,6 @@ def _first_lines(path: Path, container: Container, most: int = 5) -> list[list[s
 
 def _decoded(value: object) -> object:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-
-
-def _record(line: str) -> dict:
-    if not isinstance(found := json.loads(line), dict):
-        raise ValueError("a line is no object")
-    return found
 
 
 # --- types ----------------------------------------------------------------------------------------

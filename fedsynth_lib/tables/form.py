@@ -19,7 +19,7 @@ import pandas as pd
 from fedsynth_lib.core.contract import BadInput, BadRows
 from fedsynth_lib.core.errors import checked_rows
 from fedsynth_lib.tables.encode import NO_VALUE, EqualWidthBins
-from fedsynth_lib.tables.kinds import FileColumn, Gaps, is_formula, plain
+from fedsynth_lib.tables.kinds import FileColumn, Gaps, is_formula, parts_of, plain
 from fedsynth_lib.tables.moments import FORMATS, TIMES, moment_text
 from fedsynth_lib.tables.rules import Rule, Rules, rule_from
 from fedsynth_lib.tables.schema import (
@@ -36,6 +36,14 @@ from fedsynth_lib.tables.schema import (
 YES_OR_NO = ("integer", "short_whole", "ordered", "keep", "from_rows", "ignore")
 TEXTS, LIMITS = ("categories", "missing", "below", "above"), ("low", "high")
 NUMBERS = ("heaps", "steps")  # or moments
+NUMBER, MOMENT = (int, float), (str, date, time)
+SHAPES: dict[str, tuple[tuple[type, ...], str]] = {
+    **dict.fromkeys((*LIMITS, "step"), (NUMBER, "a number")),
+    **dict.fromkeys(NUMBERS, (NUMBER, "a list of numbers")),
+    "decimals": ((int,), "a whole number"),
+    **dict.fromkeys(YES_OR_NO, ((bool,), "true or false")),
+    **dict.fromkeys(TEXTS, ((str,), "a list of texts, each in quotation marks")),
+}
 ENTRIES = {*(each.name for each in fields(FileColumn)), "ignore"}
 MOST_BESIDE = 32  # bins beside several levels that stand apart
 # the parts of a file, and what [table] may say: of registered tables more than of one's own
@@ -134,6 +142,11 @@ class Form:
         return (*self.ignored, *dropped)
 
     @property
+    def unsourced(self) -> list[str]:
+        """The modelled columns whose declaration does not say where it is documented."""
+        return [c.name for c in self.columns if c.modelled is not None and not c.source]
+
+    @property
     def ways_of_writing(self) -> dict[str, list[str]]:
         """Entry -> the columns of synthetic rows of which it is declared, beside their range or
         their categories: decimals, format, scale and so on. A draft reads these from rows."""
@@ -182,17 +195,13 @@ class Form:
         """The columns that methods see."""
         columns: list[Column] = []
         for column in self.columns:
-            match self.between.modelled(column):
-                case Gaps() as gaps:
-                    if gaps.missing.name in self.names:
-                        raise BadInput(
-                            f"schema: column {column.name!r} has rows that stand apart, of which a "
-                            f"column {gaps.missing.name!r} keeps account; rename the one of the "
-                            "file."
-                        )
-                    columns += [gaps.number, gaps.missing]
-                case Column() as modelled:
-                    columns.append(modelled)
+            columns += parts_of(self.between.modelled(column))
+        for gaps in self.gaps:
+            if gaps.missing.name in self.names:
+                raise BadInput(
+                    f"schema: column {gaps.number.name!r} has rows that stand apart, of which a "
+                    f"column {gaps.missing.name!r} keeps account; rename the one of the file."
+                )
         if not columns:
             raise BadInput("schema: no column is modelled; declare one numeric or categorical.")
         return Schema(tuple(columns), self.target)
@@ -384,6 +393,8 @@ def form_from(document: Mapping[str, Any], name: str) -> Form:
     table, entries = document.get("table", {}), document.get("column", [])
     if not isinstance(table, Mapping) or not isinstance(entries, list):
         raise BadInput(f"{name}: write [table] once, and [[column]] for each column.")
+    if not isinstance(document.get("reader", {}), Mapping):
+        raise BadInput(f"{name}: write [reader] once, in single brackets.")
     target, source = table.get("target"), table.get("source", "")
     for what, said, known in (("part", document, PARTS), ("entry of [table]", table, ABOUT)):
         if unknown := [each for each in said if each not in known]:
@@ -490,32 +501,22 @@ def _column(entry: Any, source: str, name: str) -> FileColumn | str:
 
 def _must_be(key: str, value: Any, kind: Any) -> str:
     """What an entry must be that is something else; '' where it is right."""
-    if key in LIMITS and kind in TIMES:
-        right, must = isinstance(value, str | date | time), f"a {kind} in quotation marks"
-    elif key in LIMITS:
-        right, must = _is_number(value), "a number"
-    elif key in NUMBERS and kind in TIMES:
-        right = isinstance(value, list) and all(isinstance(v, str | date | time) for v in value)
-        must = f"a list of {kind}s, each in quotation marks"
-    elif key in NUMBERS:
-        right, must = isinstance(value, list) and all(map(_is_number, value)), "a list of numbers"
-    elif key == "step":
-        right, must = _is_number(value), "a number"
-    elif key == "decimals":
-        right, must = _is_number(value) and isinstance(value, int), "a whole number"
-    elif key in YES_OR_NO:
-        right, must = isinstance(value, bool), "true or false"
-    elif key in TEXTS:
-        right = isinstance(value, list) and all(isinstance(each, str) for each in value)
-        must = "a list of texts, each in quotation marks"
-    else:
-        right, must = isinstance(value, str), "text in quotation marks"
+    types, must = SHAPES.get(key, ((str,), "text in quotation marks"))
+    if kind in TIMES and key in LIMITS:
+        types, must = MOMENT, f"a {kind} in quotation marks"
+    if kind in TIMES and key in NUMBERS:
+        types, must = MOMENT, f"a list of {kind}s, each in quotation marks"
+    is_list = key in (*TEXTS, *NUMBERS)
+    values = value if isinstance(value, list) else [value]
+    right = is_list == isinstance(value, list) and all(_is_of(each, types) for each in values)
     return "" if right else must
 
 
-def _is_number(value: Any) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and bool(np.isfinite(value))
+def _is_of(value: Any, types: tuple[type, ...]) -> bool:
+    """Whether a value is of these types; a truth value is not a number, nor is infinity."""
+    if isinstance(value, bool):
+        return bool in types
+    return isinstance(value, types) and (isinstance(value, MOMENT) or bool(np.isfinite(value)))
 
 
 def read_form(path: str | Path) -> Form:

@@ -157,45 +157,67 @@ class FileColumn:
                     f"is of kind {self.kind!r}, for which {entry!r} means nothing; remove it, or "
                     "change the kind."
                 )
-        if self.steps or self.step is not None:
-            self._check_steps()
+        self._check_steps()
         if self.kind in TIMES:
             object.__setattr__(self, "format", self.format or FORMATS[self.kind])
             self._check_moments()
         if self.kind == "boolean":
             object.__setattr__(self, "categories", self.categories or ("False", "True"))
-            if len(self.categories) != 2:
-                self._refuse("is boolean and needs two categories, false and true.")
-        if self.scale not in ("linear", "log"):
-            self._refuse(f"has scale {self.scale!r}; write 'linear' or 'log'.")
         if self.written:
             try:
                 object.__setattr__(self, "decimals", self.marks.decimals)
             except BadInput as error:
                 self._refuse(f"has written = {error}", error)
-        if self.decimals is not None and self.decimals < 0:
-            self._refuse(f"has decimals = {self.decimals}; give 0 or more.")
-        if self.short_whole and self.whole:
-            self._refuse("has whole numbers alone: short_whole means nothing; remove it.")
         self._check_heaps()
-        if len(set(self.codes)) < len(self.codes):
-            self._refuse("names a code for missing values twice; remove one.")
-        if clash := {f"{heap:g}" for heap in self.heap_values} & set(self.codes):
-            self._refuse(
-                f"has {min(clash)!r} as one of heaps and as a code; remove one of the two."
-            )
-        if both := set(self.missing) & set(self.categories):
-            self._refuse(f"has {min(both)!r} as a category and as missing; remove one of the two.")
-        numbers = [end for end in (self.low, self.high) if isinstance(end, int | float)]
-        if self.whole and any(abs(end) > MOST_EXACT for end in numbers):
-            self._refuse(
+        heaps = {f"{heap:g}" for heap in self.heap_values}
+        ends = [end for end in (self.low, self.high) if isinstance(end, int | float)]
+        self._refuse_first(
+            (
+                self.kind == "boolean" and len(self.categories) != 2,
+                "is boolean and needs two categories, false and true.",
+            ),
+            (
+                self.scale not in ("linear", "log"),
+                f"has scale {self.scale!r}; write 'linear' or 'log'.",
+            ),
+            (
+                self.decimals is not None and self.decimals < 0,
+                f"has decimals = {self.decimals}; give 0 or more.",
+            ),
+            (
+                self.short_whole and self.whole,
+                "has whole numbers alone: short_whole means nothing; remove it.",
+            ),
+            (
+                len(set(self.codes)) < len(self.codes),
+                "names a code for missing values twice; remove one.",
+            ),
+            (
+                heaps & set(self.codes),
+                f"has {min(heaps & set(self.codes), default='')!r} as one of heaps and as a code; "
+                "remove one of the two.",
+            ),
+            (
+                set(self.missing) & set(self.categories),
+                f"has {min(set(self.missing) & set(self.categories), default='')!r} as a category "
+                "and as missing; remove one of the two.",
+            ),
+            (
+                self.whole and any(abs(end) > MOST_EXACT for end in ends),
                 "has whole numbers beyond 2^53, which are not exact; declare it an identifier, or "
-                "categorical."
-            )
+                "categorical.",
+            ),
+        )
         _ = self.modelled  # what a range or a list of categories lacks is said now
 
     def _refuse(self, what: str, cause: Exception | None = None) -> NoReturn:
         raise BadInput(f"schema: column {self.name!r} {what}") from cause
+
+    def _refuse_first(self, *checks: tuple[object, str]) -> None:
+        """Refuse the column for the first of these (whether it is wrong, what is wrong)."""
+        for is_wrong, what in checks:
+            if is_wrong:
+                self._refuse(what)
 
     def _check_moments(self) -> None:
         if re.search("%[zZ]", self.format):
@@ -212,30 +234,38 @@ class FileColumn:
                 self._refuse(f"has {end} = {text!r}; write {shown}.")
 
     def _check_steps(self) -> None:
-        if self.steps and self.scale != "linear":
-            self._refuse("has steps, which are counted one by one: scale means nothing; remove it.")
-        if self.step is not None and not self.step > 0:
-            self._refuse(f"has step = {self.step}; give a number above 0.")
-        if self.whole and any(number != int(number) for number in (self.step or 1, *self.steps)):
-            self._refuse("has whole numbers, and steps that are not; write whole numbers.")
-        if self.kind in TIMES and self.step != int(self.step):
-            self._refuse(
-                f"has step = {self.step}; give a whole number of days, minutes or seconds."
-            )
-        if not self.steps:
-            return
-        if self.step is not None:
-            self._refuse("has both step and steps; remove one of the two.")
-        if len(set(self.steps)) < max(2, len(self.steps)):
-            self._refuse(f"has steps = {list(self.steps)}; give 2 or more different numbers.")
-        ends = {"low": min(self.steps), "high": max(self.steps)}
-        for end, value in ends.items():
-            if getattr(self, end) not in (None, value):
+        step, steps = self.step, self.steps
+        self._refuse_first(
+            (
+                steps and self.scale != "linear",
+                "has steps, which are counted one by one: scale means nothing; remove it.",
+            ),
+            (
+                step is not None and not step > 0,
+                f"has step = {step}; give a number above 0.",
+            ),
+            (
+                self.whole and any(number != int(number) for number in (step or 1, *steps)),
+                "has whole numbers, and steps that are not; write whole numbers.",
+            ),
+            (
+                self.kind in TIMES and step is not None and step != int(step),
+                f"has step = {step}; give a whole number of days, minutes or seconds.",
+            ),
+            (steps and step is not None, "has both step and steps; remove one of the two."),
+            (
+                steps and len(set(steps)) < max(2, len(steps)),
+                f"has steps = {list(steps)}; give 2 or more different numbers.",
+            ),
+        )
+        for end, value in (("low", min), ("high", max)) if steps else ():
+            if getattr(self, end) not in (None, value(steps)):
                 self._refuse(
-                    f"has {end} = {getattr(self, end)}, and its steps say {value:g}; remove {end}."
+                    f"has {end} = {getattr(self, end)}, and its steps say {value(steps):g}; remove "
+                    f"{end}."
                 )
-            object.__setattr__(self, end, value)
-        object.__setattr__(self, "steps", tuple(sorted(self.steps)))
+            object.__setattr__(self, end, value(steps))
+        object.__setattr__(self, "steps", tuple(sorted(steps)))
 
     def _check_heaps(self) -> None:
         values = self.heap_values
@@ -404,9 +434,8 @@ class FileColumn:
 
     def check(self, raw: pd.Series, where: str = "") -> pd.DataFrame:
         """The modelled columns of a raw one, each checked as `schema.validate` does."""
-        parts = self.modelled if isinstance(self.modelled, Gaps) else (self.modelled,)
-        columns = tuple(part for part in parts if isinstance(part, Column))
-        return validate(pd.DataFrame(self.parse(raw, where)), Schema(columns), where)
+        columns = Schema(parts_of(self.modelled))
+        return validate(pd.DataFrame(self.parse(raw, where)), columns, where)
 
     def gaps(self, raw: pd.Series) -> np.ndarray:
         """Where a raw column has no value, or a code for a missing one; bool (rows,)."""
@@ -682,6 +711,13 @@ class FileColumn:
             numbers, digit = np.divmod(numbers, len(place))
             digits.append(np.array(list(place))[digit])
         return ["".join(marks) for marks in zip(*reversed(digits), strict=True)]
+
+
+def parts_of(modelled: Column | Gaps | None) -> tuple[Column, ...]:
+    """The columns that methods see of one of a file."""
+    if isinstance(modelled, Gaps):
+        return modelled.number, modelled.missing
+    return (modelled,) if modelled else ()
 
 
 def is_formula(text: str) -> bool:

@@ -357,8 +357,6 @@ def _own_table(
         raise one_column(path, container.separator, container.columns[0])
     missing = {c.name: (*NOT_A_NUMBER, *c.missing) for c in form.columns if not c.is_text}
     raw = with_labels(container.raw(path, in_file, missing), form.labels, reader)
-    if private and container.kind == "json lines":
-        raw = raw[in_file]  # whether there is another key may hang on one record
     if not container.header and len(in_file) > 1 and raw[in_file[1:]].isna().all(axis=None):
         raise one_column(path, container.separator, in_file[0])
     form = form.in_order_of(raw.columns)

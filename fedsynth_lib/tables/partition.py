@@ -139,19 +139,11 @@ def by_column(values: Values, num_clients: int, *, rng: Rng) -> Parts:
     return _parts(owner_of[levels], num_clients)
 
 
-def by_cluster(
-    features: np.ndarray,
-    num_clients: int,
-    *,
-    rng: Rng,
-    embed: Callable[[np.ndarray], np.ndarray] | None = None,
-) -> Parts:
-    """Cluster = client: rows (rows, features) embedded in a few dimensions, then k-means.
-
-    embed: features -> (rows, few). Default: the first two principal components, in seconds.
-    """
+def by_cluster(features: np.ndarray, num_clients: int, *, rng: Rng) -> Parts:
+    """Cluster = client: k-means on the first two principal components of features (rows,
+    features), in seconds."""
     check_clients(len(features), num_clients, "by_cluster")
-    points = (embed or embedding.principal_components)(features)
+    points = embedding.principal_components(features)
     return _parts(
         embedding.k_means(points, num_clients, state=int(rng.integers(2**31))), num_clients
     )

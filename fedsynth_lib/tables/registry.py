@@ -5,6 +5,7 @@ a public table has: `[[file]]` (official name, checksums, address) and `[work.<k
 did to it).
 """
 
+import codecs
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -37,6 +38,19 @@ class Reader:
     def __post_init__(self):
         if self.newline not in ("\n", "\r\n"):
             raise BadInput(f'[reader] newline is {self.newline!r}; write "\\n" or "\\r\\n".')
+        if not isinstance(self.separator, str) or len(self.separator) != 1:
+            raise BadInput(
+                f"[reader] separator is {self.separator!r}; write one character, and one between "
+                "the columns of the file."
+            )
+        if not isinstance(self.header, bool):
+            raise BadInput(f"[reader] header is {self.header!r}; write true or false.")
+        try:
+            codecs.lookup(self.encoding)
+        except (LookupError, TypeError) as error:
+            raise BadInput(
+                f'[reader] encoding is {self.encoding!r}; write a known one, such as "latin-1".'
+            ) from error
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ synthetic rows alone, which is post-processing: it costs no epsilon.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.tables.kinds import NOT_MODELLED, FileColumn, Gaps
+from fedsynth_lib.tables.kinds import NOT_MODELLED, FileColumn, Gaps, parts_of
 from fedsynth_lib.tables.moments import TIMES
 from fedsynth_lib.tables.schema import Column, closest, refuse_rows
 
@@ -82,6 +82,145 @@ class Values:
     rows: pd.DataFrame
     amounts: dict[str, np.ndarray]
 
+    def shown(self, column: FileColumn) -> pd.Series:
+        """Values by which rows agree or not: texts of numbers, of labels, of what stands apart."""
+        if column.name not in self.amounts:
+            return self.rows[column.name].astype(object)
+        amounts = pd.Series(self.amounts[column.name], self.rows.index)
+        shown = amounts.map(lambda number: f"{number + 0.0:.12g}")
+        for kind in parts_of(column.modelled)[1:]:
+            shown = shown.mask(amounts.isna(), self.rows[kind.name].astype(object))
+        return shown
+
+
+# --- the four kinds of rule -----------------------------------------------------------------------
+# `holds` gives bool (rows,), True where one of its values is missing, too; `settle` changes a
+# column, when those on which it depends are settled.
+
+
+@dataclass(frozen=True)
+class Order:
+    """A column is below another one, or equal to it where `equal` says so."""
+
+    rule: Rule
+    lesser: FileColumn
+    greater: FileColumn
+    equal: bool
+
+    @property
+    def unit(self) -> float:
+        """The least distance of the two."""
+        return 0.0 if self.equal else _unit(self.greater)
+
+    def holds(self, found: Values) -> np.ndarray:
+        low, high = found.amounts[self.lesser.name], found.amounts[self.greater.name]
+        return ~((low > high) if self.equal else (low >= high))
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A column is the sum of others."""
+
+    rule: Rule
+    column: FileColumn
+    on: tuple[FileColumn, ...]
+
+    def holds(self, found: Values) -> np.ndarray:
+        total = found.amounts[self.column.name]
+        difference = sum(found.amounts[part.name] for part in self.on) - total
+        return np.isnan(difference) | (np.abs(difference) <= 1e-9 * (np.abs(total) + 1))
+
+    def settle(self, found: Values) -> None:
+        """Add up; what is beyond the range of the total is taken from its parts in turn."""
+        amounts, name = found.amounts, self.column.name
+        there = ~np.isnan(amounts[name])
+        excess = sum(amounts[part.name] for part in self.on)
+        excess = np.where(there, excess - np.clip(excess, *self.column._limits), 0)
+        for part in self.on:
+            before = amounts[part.name]
+            changed = part.settled(np.clip(before - excess, *part._limits))
+            amounts[part.name] = np.where(np.nan_to_num(excess) == 0, before, changed)
+            excess = excess - (before - amounts[part.name])
+        added = sum(amounts[part.name] for part in self.on)
+        decimals = _decimals(self.column)
+        added = np.round(added, int(decimals)) if np.isfinite(decimals) else added
+        amounts[name] = np.where(there & ~np.isnan(added), added, amounts[name])
+
+
+@dataclass(frozen=True)
+class Follows:
+    """Rows that agree in some columns agree in another one."""
+
+    rule: Rule
+    column: FileColumn
+    on: tuple[FileColumn, ...]
+
+    def holds(self, found: Values) -> np.ndarray:
+        value, donor = self._usual(found)
+        return value == value[donor]
+
+    def settle(self, found: Values) -> None:
+        """The value that the declaration says, or else that of most rows which agree in what it
+        follows from."""
+        _, donor = self._usual(found)
+        name = self.column.name
+        for part in parts_of(self.column.modelled):
+            found.rows[part.name] = found.rows[part.name].array[donor]
+        if name in found.amounts:
+            found.amounts[name] = found.amounts[name][donor]
+        if self.rule.groups:
+            said = {value: label for label, values in self.rule.groups for value in values}
+            labels = found.shown(self.on[0]).astype(str).map(said)
+            column = found.rows[name]
+            told = labels.where(labels.notna(), column.astype(object))
+            found.rows[name] = pd.Categorical(told, categories=column.cat.categories)
+
+    def _usual(self, found: Values) -> tuple[np.ndarray, np.ndarray]:
+        """(a number for the value of each row, a row that has the value of most rows which agree in
+        what it follows from); the first of equally many."""
+        on = pd.DataFrame({column.name: found.shown(column) for column in self.on})
+        group = on.groupby(list(on), sort=False, dropna=False).ngroup().to_numpy()
+        value = pd.factorize(found.shown(self.column))[0]
+        pairs = pd.DataFrame({"group": group, "value": value}).reset_index(names="row")
+        counts = pairs.groupby(["group", "value"], sort=False)["row"].agg(["size", "first"])
+        most = counts.reset_index().sort_values("size", ascending=False, kind="stable")
+        donors = most.drop_duplicates("group").set_index("group")["first"]
+        return value, donors.loc[group].to_numpy()
+
+
+@dataclass(frozen=True)
+class Empty:
+    """A column has no value unless another one compares with a value."""
+
+    rule: Rule
+    column: FileColumn
+    on: tuple[FileColumn]
+    compare: Callable[..., Any]
+    value: str | float
+
+    def holds(self, found: Values) -> np.ndarray:
+        name, rule = self.column.name, self.rule
+        if name in found.amounts:
+            return self._applies(found) | np.isnan(found.amounts[name])
+        empty = {*map(self.column.gap_code, self.column.missing), rule.code} - {""}
+        return self._applies(found) | found.rows[name].isin(empty).to_numpy()
+
+    def settle(self, found: Values) -> None:
+        """Empty the cells that may have no value."""
+        empty, name = ~self._applies(found), parts_of(self.column.modelled)[-1].name
+        if isinstance(self.column.modelled, Gaps):
+            amounts = found.amounts[self.column.name]
+            found.amounts[self.column.name] = np.where(empty, np.nan, amounts)
+        code = self.column.gap_code(self.rule.code)
+        labels = found.rows[name].astype(object).mask(empty, code)
+        found.rows[name] = pd.Categorical(labels, categories=found.rows[name].cat.categories)
+
+    def _applies(self, found: Values) -> np.ndarray:
+        """Where the column may have a value."""
+        name = self.on[0].name
+        shown = found.amounts[name] if name in found.amounts else found.rows[name].astype(object)
+        return np.asarray(self.compare(np.asarray(shown), self.value), dtype=bool)
+
 
 @dataclass(frozen=True)
 class Rules:
@@ -90,9 +229,9 @@ class Rules:
 
     columns: tuple[FileColumn, ...]
     rules: tuple[Rule, ...]
-    # (lesser, greater, whether they may be equal, rule)
-    orders: list[tuple[str, str, bool, Rule]] = field(default_factory=list, init=False)
-    sums: dict[str, tuple[tuple[str, ...], Rule]] = field(default_factory=dict, init=False)
+    orders: list[Order] = field(default_factory=list, init=False)
+    sums: dict[str, Sum] = field(default_factory=dict, init=False)  # by the total
+    others: list[Follows | Empty] = field(default_factory=list, init=False)
 
     def __post_init__(self):
         for rule in self.rules:
@@ -142,19 +281,19 @@ class Rules:
             self._refuse(rule, f"is not understood: {KINDS}.")
         column = self._column(rule.column, rule)
         if rule.follows_from:
-            for name in rule.follows_from:
-                self._column(name, rule)
-                if name == rule.column:
-                    self._refuse(rule, "lets a column follow from itself.")
-            return self._check_groups(rule, column)
-        self._condition(rule)
+            on = tuple(self._column(name, rule) for name in rule.follows_from)
+            if column in on:
+                self._refuse(rule, "lets a column follow from itself.")
+            self._check_groups(rule, column)
+            return self.others.append(Follows(rule, column, on))
+        other, compare, value = self._condition(rule)
         if not column.missing and not rule.code:
             self._refuse(
                 rule, f'needs a way to write an empty cell: give {rule.column!r} missing = [""].'
             )
         if rule.code and rule.code not in (*column.missing, *column.categories):
             self._refuse(rule, f"has code = {rule.code!r}, which {rule.column!r} does not declare.")
-        return None
+        return self.others.append(Empty(rule, column, (other,), compare, value))
 
     def _terms(self, text: str) -> tuple[list[str], list[str]]:
         """The names in a rule and the marks between them; a name may hold a mark."""
@@ -177,7 +316,7 @@ class Rules:
                     rule,
                     f"cannot hold: {lesser!r} begins at {a.low}, and {greater!r} ends at {b.high}.",
                 )
-            self.orders.append((lesser, greater, mark == "<=", rule))
+            self.orders.append(Order(rule, a, b, mark == "<="))
 
     def _same_kind(self, columns: Sequence[FileColumn], rule: Rule) -> None:
         first, *others = columns
@@ -200,31 +339,35 @@ class Rules:
             self._same_kind([whole, *columns], rule)
         elif whole.kind != "date" or len(dates) != 1 or len(dates) + len(numbers) != len(parts):
             self._refuse(rule, "adds up what are no numbers; a date and days are a date.")
-        if total in self.sums:
-            self._refuse(rule, f"says what {total!r} is, and so does {str(self.sums[total][1])!r}.")
-        if whole.step is not None or whole.steps:
-            self._refuse(rule, f"leaves no steps to {total!r}: delete its step, or its steps.")
-        finest = [_decimals(column) for column in numbers]
-        if _decimals(whole) < max(finest, default=0):
-            self._refuse(
-                rule,
-                f"has parts with more decimals than {total!r}: declare decimals of all of them.",
-            )
         lows, highs = zip(*(column._limits for column in columns), strict=True)
-        if sum(lows) > whole._limits[1] or sum(highs) < whole._limits[0]:
-            self._refuse(rule, f"cannot hold: its parts are never within the range of {total!r}.")
-        self.sums[total] = tuple(parts), rule
+        other = str(self.sums[total].rule) if total in self.sums else ""
+        checks = (
+            (other, f"says what {total!r} is, and so does {other!r}."),
+            (
+                whole.step is not None or whole.steps,
+                f"leaves no steps to {total!r}: delete its step, or its steps.",
+            ),
+            (
+                _decimals(whole) < max(map(_decimals, numbers), default=0),
+                f"has parts with more decimals than {total!r}: declare decimals of all of them.",
+            ),
+            (
+                sum(lows) > whole._limits[1] or sum(highs) < whole._limits[0],
+                f"cannot hold: its parts are never within the range of {total!r}.",
+            ),
+        )
+        for is_wrong, what in checks:
+            if is_wrong:
+                self._refuse(rule, what)
+        self.sums[total] = Sum(rule, whole, tuple(columns))
 
     def _check_groups(self, rule: Rule, column: FileColumn) -> None:
         if not rule.groups:
             return
         if len(rule.follows_from) > 1 or column.kind not in ("categorical", "boolean"):
             self._refuse(rule, "has groups, which are of one column and of categories.")
-        labels = _labels(column)
         for label, _ in rule.groups:
-            if label not in labels:
-                near = closest(label, labels)
-                self._refuse(rule, f"has {label!r} in groups, which is not a category{near}.")
+            self._check_category(label, column, rule, f"has {label!r} in groups")
         listed = [value for _, values in rule.groups for value in values]
         if len(set(listed)) < len(listed):
             twice = next(value for value in listed if listed.count(value) > 1)
@@ -232,14 +375,15 @@ class Rules:
         source = self.known[rule.follows_from[0]]
         if source.kind in ("categorical", "boolean"):
             for value in listed:
-                if value not in (known := _labels(source)):
-                    near = closest(value, known)
-                    self._refuse(
-                        rule,
-                        f"has {value!r} in groups, which {source.name!r} does not declare{near}.",
-                    )
+                self._check_category(value, source, rule, f"has {value!r} in groups")
 
-    def _condition(self, rule: Rule) -> tuple[str, Any, str | float]:
+    def _check_category(self, value: str, column: FileColumn, rule: Rule, what: str) -> None:
+        """Refuse a value that is not a category of the column, as methods see it."""
+        if value not in (labels := column.modelled.categories):
+            near = closest(value, labels)
+            self._refuse(rule, f"{what}, which is not a category of {column.name!r}{near}.")
+
+    def _condition(self, rule: Rule) -> tuple[FileColumn, Callable[..., Any], str | float]:
         """(column, comparison, value) of an `empty_unless`."""
         text = rule.empty_unless
         found = None
@@ -258,10 +402,8 @@ class Rules:
         if column.kind in ("categorical", "boolean"):
             if mark not in ("=", "!="):
                 self._refuse(rule, f"compares {name!r}, which is {column.kind} and has no order.")
-            if value not in (labels := _labels(column)):
-                near = closest(value, labels)
-                self._refuse(rule, f"names {value!r}, which is not a category of {name!r}{near}.")
-            return name, COMPARED[mark], value
+            self._check_category(value, column, rule, f"names {value!r}")
+            return column, COMPARED[mark], value
         if column.kind in TIMES:
             number = float(column.moments.numbers(pd.Series([value]))[0])
         else:
@@ -270,47 +412,42 @@ class Rules:
             self._refuse(
                 rule, f"compares {name!r} with {value!r}, which is not a {column.kind} value."
             )
-        return name, COMPARED[mark], number
+        return column, COMPARED[mark], number
 
     # --- in which order columns are settled ------------------------------------------------------
 
     @cached_property
-    def bases(self) -> dict[str, list[tuple[str, bool]]]:
-        """Greater column -> the lesser ones, with whether both may be equal: it is learned as its
-        distance from the greatest of these. Not a total, which its parts say, and no column each of
-        whose values is counted, which would lose their shares: there, rows are repaired."""
-        found: dict[str, list[tuple[str, bool]]] = {}
-        for lesser, greater, equal, _ in self.orders:
-            column = self.known[greater]
+    def bases(self) -> dict[str, list[Order]]:
+        """Greater column -> where it is said to be one: it is learned as its distance from the
+        greatest of the lesser ones. Not a total, which its parts say, and no column each of whose
+        values is counted, which would lose their shares: there, rows are repaired."""
+        found: dict[str, list[Order]] = {}
+        for order in self.orders:
+            column = order.greater
             counted = (
                 column.steps
                 or column.step
                 or (column.kind == "numeric" and column.whole and np.ptp(column._limits) < NARROW)
             )
-            if not counted and greater not in self.sums and greater not in self._following:
-                found.setdefault(greater, []).append((lesser, equal))
+            if not counted and self._may_rise(column.name):
+                found.setdefault(column.name, []).append(order)
         return found
 
     def moves(self, rule: Rule) -> bool:
         """Whether real rows that break it are moved before a method learns from them."""
-        return any(each == rule and greater in self.bases for _, greater, _, each in self.orders)
+        return any(each.rule == rule and each.greater.name in self.bases for each in self.orders)
 
-    @property
-    def _following(self) -> set[str]:
-        return {rule.column for rule in self.rules if rule.follows_from}
+    def _may_rise(self, name: str) -> bool:
+        """Whether no sum and no other column says what a column is."""
+        following = {each.column.name for each in self.others if isinstance(each, Follows)}
+        return name not in self.sums and name not in following
 
     @cached_property
     def order(self) -> list[str]:
         """The columns of rules, those first on which others depend."""
-        graph: dict[str, set[str]] = {}
-        for greater, bases in self.bases.items():
-            graph.setdefault(greater, set()).update(lesser for lesser, _ in bases)
-        for total, (parts, _) in self.sums.items():
-            graph.setdefault(total, set()).update(parts)
-        for rule in self.rules:
-            if rule.column:
-                on = rule.follows_from or (self._condition(rule)[0],)
-                graph.setdefault(rule.column, set()).update(on)
+        graph = {name: {each.lesser.name for each in found} for name, found in self.bases.items()}
+        for each in (*self.sums.values(), *self.others):
+            graph.setdefault(each.column.name, set()).update(column.name for column in each.on)
         try:
             return list(TopologicalSorter(graph).static_order())
         except CycleError as error:
@@ -334,7 +471,7 @@ class Rules:
         return number
 
     def _span(self, column: FileColumn) -> float:
-        lows = [self.known[lesser]._limits[0] for lesser, _ in self.bases[column.name]]
+        lows = [each.lesser._limits[0] for each in self.bases[column.name]]
         return column._limits[1] - min(*lows, column._limits[0])
 
     def _scale(self, column: FileColumn) -> float:
@@ -343,10 +480,7 @@ class Rules:
     def _base(self, column: FileColumn, amounts: Mapping[str, np.ndarray]) -> np.ndarray:
         """From where the distance of a column counts; the start of its range where no lesser column
         has a value."""
-        found = [
-            amounts[lesser] + (0 if equal else _unit(column))
-            for lesser, equal in self.bases[column.name]
-        ]
+        found = [amounts[each.lesser.name] + each.unit for each in self.bases[column.name]]
         greatest = np.fmax.reduce(found)
         return np.where(np.isnan(greatest), column._limits[0], greatest)
 
@@ -363,7 +497,7 @@ class Rules:
             column, modelled = self.known[name], self.modelled(self.known[name])
             distance = amounts[name] - self._base(column, amounts)
             below = distance < -1e-9 * max(1.0, self._span(column))
-            others = " and ".join(repr(lesser) for lesser, _ in self.bases[name])
+            others = " and ".join(repr(each.lesser.name) for each in self.bases[name])
             refuse_rows(
                 frame[name],
                 below,
@@ -398,8 +532,8 @@ class Rules:
         for _ in range(PASSES):
             if self.keeps(found).all():
                 break
-            for lesser, greater, equal, _ in self.orders:
-                self._repair(lesser, greater, equal, found)
+            for order in self.orders:
+                self._repair(order, found)
             for name in self.order:
                 self._settle(name, found, None)
         kept = self.keeps(found)
@@ -422,142 +556,32 @@ class Rules:
                 apart = plain.codes(learned)
                 amounts = np.where(apart > 0, column.apart[apart], amounts)
             found.amounts[name] = amounts
-            for lesser, equal in self.bases[name]:
-                self._repair(lesser, name, equal, found)
-        if name in self.sums:
-            self._add_up(name, found)
-        for rule in self.rules:
-            if rule.column == name and rule.follows_from:
-                self._follow(rule, found)
-            elif rule.column == name:
-                self._empty(rule, found)
+            for order in self.bases[name]:
+                self._repair(order, found)
+        for each in (*self.sums.values(), *self.others):
+            if each.column.name == name:
+                each.settle(found)
 
-    def _repair(self, lesser: str, greater: str, equal: bool, found: Values) -> None:
+    def _repair(self, order: Order, found: Values) -> None:
         """Raise the greater one, or, where it is a total or at its end, lower the lesser one."""
-        a, b = self.known[lesser], self.known[greater]
-        unit = 0.0 if equal else _unit(b)
-        low, high = found.amounts[lesser], found.amounts[greater]
+        a, b, unit = order.lesser, order.greater, order.unit
+        low, high = found.amounts[a.name], found.amounts[b.name]
         broken = low + unit > high
-        if greater in self.bases:
-            found.amounts[greater] = high = np.where(broken, b.raised(low + unit), high)
+        if b.name in self.bases:
+            found.amounts[b.name] = high = np.where(broken, b.raised(low + unit), high)
             broken = low + unit > high
-        found.amounts[lesser] = low = np.where(broken, a.lowered(high - unit), low)
+        found.amounts[a.name] = low = np.where(broken, a.lowered(high - unit), low)
         broken = low + unit > high
-        if broken.any() and greater not in self.sums and greater not in self._following:
-            found.amounts[greater] = np.where(broken, b.raised(low + unit), high)
-
-    def _add_up(self, total: str, found: Values) -> None:
-        parts, _ = self.sums[total]
-        column, amounts = self.known[total], found.amounts
-        low, high = column._limits
-        there = ~np.isnan(amounts[total])
-        excess = sum(amounts[part] for part in parts)
-        excess = np.where(there, excess - np.clip(excess, low, high), 0)
-        for part in parts:  # what lies beyond the range of the total is taken from them in turn
-            ends = self.known[part]._limits
-            taken = np.clip(amounts[part] - excess, *ends)
-            changed = self.known[part].settled(taken)
-            changed = np.where(np.nan_to_num(excess) == 0, amounts[part], changed)
-            excess = excess - (amounts[part] - changed)
-            amounts[part] = changed
-        added = sum(amounts[part] for part in parts)
-        decimals = _decimals(column)
-        added = np.round(added, int(decimals)) if np.isfinite(decimals) else added
-        amounts[total] = np.where(there & ~np.isnan(added), added, amounts[total])
-
-    def _follow(self, rule: Rule, found: Values) -> None:
-        """The value that the declaration says, or else that of most rows which agree in what it
-        follows from."""
-        _, donor = self._usual(rule, found)
-        for name in self._parts(rule.column):
-            found.rows[name] = found.rows[name].array[donor]
-        if rule.column in found.amounts:
-            found.amounts[rule.column] = found.amounts[rule.column][donor]
-        if rule.groups:
-            said = {value: label for label, values in rule.groups for value in values}
-            labels = self._shown(rule.follows_from[0], found).astype(str).map(said)
-            known = labels.notna().to_numpy()
-            column = found.rows[rule.column].astype(object)
-            column[known] = labels[known].to_numpy()
-            categories = found.rows[rule.column].cat.categories
-            found.rows[rule.column] = pd.Categorical(column, categories=categories)
-
-    def _usual(self, rule: Rule, found: Values) -> tuple[np.ndarray, np.ndarray]:
-        """(a number for the value of each row, a row that has the value of most rows which agree in
-        what it follows from); the first of equally many."""
-        on = pd.DataFrame({name: self._shown(name, found) for name in rule.follows_from})
-        group = on.groupby(list(on), sort=False, dropna=False).ngroup().to_numpy()
-        value = pd.factorize(self._shown(rule.column, found))[0]
-        pairs = pd.DataFrame({"group": group, "value": value}).reset_index(names="row")
-        counts = pairs.groupby(["group", "value"], sort=False)["row"].agg(["size", "first"])
-        most = counts.reset_index().sort_values("size", ascending=False, kind="stable")
-        donors = most.drop_duplicates("group").set_index("group")["first"]
-        return value, donors.loc[group].to_numpy()
-
-    def _empty(self, rule: Rule, found: Values) -> None:
-        empty = ~self._applies(rule, found)
-        column = self.known[rule.column]
-        code = column.gap_code(rule.code)
-        if isinstance(column.modelled, Gaps):
-            name = column.modelled.missing.name
-            found.amounts[rule.column] = np.where(empty, np.nan, found.amounts[rule.column])
-        else:
-            name = rule.column
-        labels = found.rows[name].astype(object).mask(empty, code)
-        found.rows[name] = pd.Categorical(labels, categories=found.rows[name].cat.categories)
-
-    def _applies(self, rule: Rule, found: Values) -> np.ndarray:
-        """Where a column may have a value, by its `empty_unless`."""
-        name, compare, value = self._condition(rule)
-        shown = found.amounts[name] if name in found.amounts else found.rows[name].astype(object)
-        return np.asarray(compare(np.asarray(shown), value), dtype=bool)
-
-    def _parts(self, name: str) -> list[str]:
-        """The modelled columns of one of the file."""
-        plain = self.known[name].modelled
-        return [plain.number.name, plain.missing.name] if isinstance(plain, Gaps) else [name]
-
-    def _shown(self, name: str, found: Values) -> pd.Series:
-        """Values by which rows agree or not: texts of numbers, of labels, of what stands apart."""
-        if name not in found.amounts:
-            return found.rows[name].astype(object)
-        amounts = pd.Series(found.amounts[name], found.rows.index)
-        shown = amounts.map(lambda number: f"{number + 0.0:.12g}")
-        plain = self.known[name].modelled
-        return (
-            shown.mask(amounts.isna(), found.rows[plain.missing.name].astype(object))
-            if isinstance(plain, Gaps)
-            else shown
-        )
+        if broken.any() and self._may_rise(b.name):
+            found.amounts[b.name] = np.where(broken, b.raised(low + unit), high)
 
     # --- whether they hold -----------------------------------------------------------------------
 
     def held(self, found: Values, rule: Rule) -> np.ndarray:
-        """Where a rule holds, bool (rows,): where one of its values is missing, too."""
-        if rule.follows_from:
-            value, donor = self._usual(rule, found)
-            return value == value[donor]
-        if rule.empty_unless:
-            return self._applies(rule, found) | self._is_empty(rule, found)
-        if rule in [each for _, each in self.sums.values()]:
-            total, (parts, _) = next(p for p in self.sums.items() if p[1][1] == rule)
-            difference = sum(found.amounts[part] for part in parts) - found.amounts[total]
-            size = np.abs(found.amounts[total]) + 1
-            return np.isnan(difference) | (np.abs(difference) <= 1e-9 * size)
-        kept = np.ones(len(found.rows), dtype=bool)
-        for lesser, greater, equal, each in self.orders:
-            if each == rule:
-                low, high = found.amounts[lesser], found.amounts[greater]
-                broken = (low > high) if equal else (low >= high)
-                kept &= ~broken
-        return kept
-
-    def _is_empty(self, rule: Rule, found: Values) -> np.ndarray:
-        column = self.known[rule.column]
-        if rule.column in found.amounts:
-            return np.isnan(found.amounts[rule.column])
-        empty = {*map(column.gap_code, column.missing or ()), rule.code} - {""}
-        return found.rows[rule.column].isin(empty).to_numpy()
+        """Where a rule holds, bool (rows,)."""
+        every = (*self.orders, *self.sums.values(), *self.others)
+        kept = [each.holds(found) for each in every if each.rule == rule]
+        return np.logical_and.reduce(kept)
 
     def keeps(self, found: Values) -> np.ndarray:
         """Where all rules hold, bool (rows,)."""
@@ -577,11 +601,7 @@ class Rules:
         rng = np.random.default_rng(0)
         values: dict[str, Any] = {}
         for column in self.columns:
-            modelled = self.modelled(column)
-            parts = (
-                (modelled.number, modelled.missing) if isinstance(modelled, Gaps) else (modelled,)
-            )
-            for part in filter(None, parts):
+            for part in parts_of(self.modelled(column)):
                 if part.kind == "categorical":
                     codes = rng.integers(len(part.categories), size=TRIED)
                     values[part.name] = pd.Categorical.from_codes(codes, list(part.categories))
@@ -596,11 +616,6 @@ class Rules:
                     f"schema: rule {str(rule)!r} cannot hold together with the others and the "
                     "declared ranges; remove one of them, or widen a range."
                 )
-
-
-def _labels(column: FileColumn) -> tuple[str, ...]:
-    """The categories that methods see."""
-    return column.modelled.categories
 
 
 def _unit(column: FileColumn) -> float:
@@ -622,33 +637,29 @@ def rule_from(entry: Any, name: str) -> Rule:
         raise BadInput(f"{name}: write [[rule]] for each rule; {KINDS}.")
     said: dict[str, Any] = {}
     for key, value in entry.items():
-        where = f"{name}: rule"
+        must = ""
+        said[key] = value
         if key not in ENTRIES:
             raise BadInput(
-                f"{where} has unknown entry {key!r}{closest(key, ENTRIES)}; use "
+                f"{name}: rule has unknown entry {key!r}{closest(key, ENTRIES)}; use "
                 f"{', '.join(ENTRIES)}."
             )
         if key == "groups":
-            right = isinstance(value, Mapping) and all(
-                isinstance(each, list) and _are_texts(each) for each in value.values()
+            lists = list(value.values()) if isinstance(value, Mapping) else [None]
+            right = all(isinstance(each, list) and _are_texts(each) for each in lists)
+            must = "" if right else 'a table such as { CT = ["06856"] }'
+            said[key] = (
+                tuple((label, tuple(each)) for label, each in value.items()) if right else ()
             )
-            if not right:
-                raise BadInput(
-                    f"{where} has groups = {value!r}; it must be a table such as "
-                    '{ CT = ["06856"] }.'
-                )
-            said[key] = tuple((label, tuple(each)) for label, each in value.items())
         elif key == "follows_from":
-            values = [value] if isinstance(value, str) else value
-            if not isinstance(values, list) or not values or not _are_texts(values):
-                raise BadInput(
-                    f"{where} has {key} = {value!r}; it must be a name, or a list of names."
-                )
-            said[key] = tuple(values)
+            names = [value] if isinstance(value, str) else value
+            right = isinstance(names, list) and bool(names) and _are_texts(names)
+            must = "" if right else "a name, or a list of names"
+            said[key] = tuple(names) if right else ()
         elif not isinstance(value, str):
-            raise BadInput(f"{where} has {key} = {value!r}; it must be text in quotation marks.")
-        else:
-            said[key] = value
+            must = "text in quotation marks"
+        if must:
+            raise BadInput(f"{name}: rule has {key} = {value!r}; it must be {must}.")
     return Rule(**said)
 
 

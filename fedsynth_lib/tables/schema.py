@@ -160,7 +160,8 @@ def parse_toml(text: str, name: str) -> dict:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise BadInput(f"{name}: the schema file is not valid TOML: {error}.") from error
+        marks = "; write plain spaces for its no-break spaces" * ("\N{NO-BREAK SPACE}" in text)
+        raise BadInput(f"{name}: the schema file is not valid TOML: {error}{marks}.") from error
 
 
 def closest(word: str, known: Iterable[str]) -> str:
