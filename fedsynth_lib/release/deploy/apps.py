@@ -34,8 +34,7 @@ from fedsynth_lib.federation.answers import BadAnswer
 from fedsynth_lib.release.deploy import keys
 from fedsynth_lib.release.deploy.masks import Agreement, ClientMasks, ServerMasks
 from fedsynth_lib.release.deploy.place import Place
-from fedsynth_lib.release.deploy.study import SCHEMA, Study, differences, load_site, read_study
-from fedsynth_lib.tables.load import load_table
+from fedsynth_lib.release.deploy.study import Study, differences, load_site, read_study
 
 AGREE = "query.agree"
 SIGNATURE = "signature"
@@ -205,7 +204,7 @@ def carry_out(study: Study, grid: Grid, context: Context) -> None:
         )
     out = Path(str(context.run_config.get("out", "")) or ".")
     rows = str(context.run_config.get("evaluate", ""))
-    synthetic = load_table(Path(rows), schema=study.folder / SCHEMA).frame if rows else None
+    synthetic = study.synthetic_rows_in(Path(rows)) if rows else None
     job = study.plan.job if synthetic is None else study.evaluation(synthetic)
     outcome = run_job(study, job, grid, context, insecure=insecure)
     if synthetic is None:

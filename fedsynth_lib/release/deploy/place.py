@@ -31,7 +31,7 @@ class Place:
     """A site of a study, with what is its own.
 
     table: all of its rows. key: private; None in a rehearsal without keys. ledger: None where none
-        is kept, as in a simulation. split_key: says which rows are set aside (`Study.holdout`);
+        is kept, as in a simulation. split_key: says which rows are set aside, or left out;
         b'' in a rehearsal, where it follows from the seed.
     """
 
@@ -45,9 +45,10 @@ class Place:
     def __post_init__(self):
         if self.key is None and self.study.release:
             raise BadInput(f"site {self.name!r}: a release needs its key.")
-        if self.study.release and self.study.holdout and not self.split_key:
+        if self.study.is_divided_in_secret and not self.split_key:
             raise BadInput(
-                f"site {self.name!r}: in a release only the site may know who is set aside."
+                f"site {self.name!r}: in a release only the site may know which rows are set aside "
+                "or left out."
             )
 
     @property
@@ -109,6 +110,8 @@ class Own:
             path_of(budget.population, self.folder),
             study=study.digest if study else "",
             last=last_of(budget.population, self.folder),
+            most_rows=study.most_rows if study else 1,
+            unit=study.unit if study else "",
         )
         self._count_earlier(ledger)
         epsilon, delta = math.inf, 1.0
@@ -142,7 +145,7 @@ class Own:
 
         In a release only the site has it. In a rehearsal it is b'': the rows follow from the seed.
         """
-        if not (study.release and study.holdout):
+        if not study.is_divided_in_secret:
             return b""
         path = self.folder / "split.key"
         if not path.exists():

@@ -35,6 +35,7 @@ from fedsynth_lib.release.deploy.processes import (
     without_proxy,
 )
 from fedsynth_lib.release.deploy.study import FEWEST_ROWS, Study, check_flower, read_study
+from fedsynth_lib.release.persons import rows_that_count, unit_of
 from fedsynth_lib.tables.load import load_table
 
 # what a SuperNode says: as soon as it is connected; at each failure; when the server is there again
@@ -87,19 +88,23 @@ def _due(study: Study, ledger: ClientLedger, runs: int) -> tuple[float, float]:
 
 
 def noisy_count(own: Own, table: str | Path, schema: str | Path, epsilon: float) -> int:
-    """Return the number of a site's rows with discrete Laplace noise of sensitivity 1.
+    """Return the number of a site's rows that count, with discrete Laplace noise.
 
+    Its sensitivity is 1, or as many rows as a person may have where the schema has a unit.
     Its ledger has it before the noise is drawn. Raise Refused where that would overdraw the
     ledger.
     """
     if not 0 < epsilon < float("inf"):
         raise BadInput(f"epsilon is {epsilon:g}; give a positive number.")
     loaded = load_table(Path(table), schema=schema, private=True)
+    sensitivity = max(1, loaded.form.most_rows)
+    said = {"unit": unit_of(loaded.form)} if loaded.form.unit else {}
     ledger = own.open_ledger()
-    number = ledger.reserve(ROW_COUNT, epsilon, 0.0)
-    noise = discrete_laplace_share(1 / epsilon, 1, (1,), rng=np.random.default_rng())
+    number = ledger.reserve(ROW_COUNT, epsilon, 0.0, **said)
+    noise = discrete_laplace_share(sensitivity / epsilon, 1, (1,), rng=np.random.default_rng())
     ledger.settle(number, epsilon, 0.0, what=ROW_COUNT)
-    return max(FEWEST_ROWS, len(loaded) + int(noise[0]))
+    rows = len(rows_that_count(loaded, key=b""))  # as many by any key
+    return max(FEWEST_ROWS, rows + int(noise[0]))
 
 
 def check_server(

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from importlib.metadata import version
 from ipaddress import ip_address
@@ -29,6 +29,7 @@ from fedsynth_lib.federation.flower import Job
 from fedsynth_lib.federation.settings import ROW_COUNT, as_counted, job_of
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.release.deploy import evaluation, keys
+from fedsynth_lib.release.persons import row_budget, rows_that_count, unit_of
 from fedsynth_lib.tables.encode import clamped
 from fedsynth_lib.tables.form import Counted, Form, read_form
 from fedsynth_lib.tables.load import Table, load_table
@@ -205,11 +206,6 @@ class Study:
         """The columns of every site's file."""
         form = read_form(self.folder / SCHEMA)
         where = self.folder / SCHEMA
-        if form.unit:
-            raise BadInput(
-                f"{where}: the unit is {form.unit!r}, and a study of several sites promises for a "
-                "row alone; remove unit and most_rows, and keep one row of each person."
-            )
         if form.questions:
             raise BadInput(
                 f"{where}: the draft asks about {', '.join(form.questions)}; correct each column, "
@@ -225,16 +221,39 @@ class Study:
         return form
 
     @property
-    def privacy(self) -> Privacy:
-        return self._privacy(self.epsilon)
+    def is_divided_in_secret(self) -> bool:
+        """Whether a site alone may know which of its rows are learned from."""
+        return self.release and bool(self.holdout or self.form.unit)
 
-    def _privacy(self, epsilon: float) -> Privacy:
+    @property
+    def most_rows(self) -> int:
+        """How many rows of a person count; 1 where the unit of privacy is a row."""
+        return max(1, self.form.most_rows)
+
+    @property
+    def unit(self) -> str:
+        """Whom epsilon and delta are for, in words."""
+        return unit_of(self.form) if self.form.unit else "each record"
+
+    def promised(self, epsilon: float) -> Privacy:
+        """Return what one of the study's jobs promises to a person, or to a row where that is the
+        unit."""
         return Privacy(
             epsilon,
             self.delta,
             curious=self.colluding + self.absent,  # whose shares of the noise are not needed
             noise_seed=None if self.release else "run",
         )
+
+    @property
+    def privacy(self) -> Privacy:
+        """The budget of the run for one row."""
+        return self._of_row(self.epsilon)
+
+    def _of_row(self, epsilon: float) -> Privacy:
+        """Return the budget for one row that gives what is promised, as all rows of a person are at
+        one site (see `release/persons.py`)."""
+        return row_budget(self.promised(epsilon), self.most_rows)
 
     @property
     def costs(self) -> dict[str, float]:
@@ -257,10 +276,10 @@ class Study:
 
     @property
     def before(self) -> list[Charge]:
-        """What each record has paid before the run: the count of its site's rows."""
+        """What each row has paid before the run: the count of its site's rows."""
         if not self.counted_epsilon:
             return []
-        return [Charge(ROW_COUNT, "laplace", 1 / self.counted_epsilon)]
+        return [Charge(ROW_COUNT, "laplace", self.most_rows / self.counted_epsilon)]
 
     @cached_property
     def plan(self) -> "Plan":
@@ -325,7 +344,7 @@ class Study:
             )
         return evaluation.job_for(
             self.form.schema,
-            self._privacy(self.evaluation_epsilon),
+            self._of_row(self.evaluation_epsilon),
             [max(1, round(site.rows * self.holdout)) for site in self.sites],
             synthetic=synthetic,
             config=evaluation.config_for(self.form.schema, published=published),
@@ -335,12 +354,21 @@ class Study:
         )
 
     def rows_to_learn_from(self, table: Table, key: bytes) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return (rows to learn from, rows set aside) of a site's table, which the key divides."""
+        """Return (rows to learn from, rows set aside) of a site's table, which the key divides.
+        Of a person further rows than `most_rows` are in neither, and the others on one side."""
+        table = rows_that_count(table, key=key)
         if not self.holdout:
             return table.frame, table.frame.iloc[:0]
+        by = {"key": key, "persons": table.persons}
         shares = [self.holdout, 1 - self.holdout]
-        aside, train = by_hash(table.frame, shares, key=key, purpose="split")
+        aside, train = by_hash(table.frame, shares, purpose="split", **by)
         return table.frame.iloc[train], table.frame.iloc[aside]
+
+    def synthetic_rows_in(self, path: Path) -> pd.DataFrame:
+        """Return the rows of a synthetic file, which are nobody's."""
+        columns = tuple(column for column in self.form.columns if column.name != self.form.unit)
+        form = replace(self.form, columns=columns, unit="", most_rows=0)
+        return load_table(path, schema=form.to_toml()).frame
 
     # --- what the parties compare -----------------------------------------------------------------
 
@@ -374,6 +402,7 @@ class Study:
             "order of columns": list(self.form.names),
             "ignored columns": list(self.form.ignored),
             "target": self.form.target,
+            "unit": [self.form.unit, self.form.most_rows],
             **self.beside,
             "code": f"fedsynth {__version__}, {code_digest()}",
         }
@@ -398,7 +427,7 @@ class Study:
         return [
             f"  method   {self.method}: {settings}",
             f"  columns  {', '.join(self.form.names)} (see {self.folder / SCHEMA})",
-            f"  budget   epsilon {self.epsilon:g}, delta {self.delta:g}, for each record"
+            f"  budget   epsilon {self.epsilon:g}, delta {self.delta:g}, for {self.unit}"
             + f"; {self.holdout:.0%} of the rows are set aside, and evaluate with epsilon "
             f"{self.evaluation_epsilon:g}, "
             f"{'of other people' if self.other_people else 'and both add up'}"
@@ -515,15 +544,16 @@ def load_site(study: Study, name: str, path: str | Path) -> Table:
     fit it, BadRows where its rows do not: with how many, for the eyes of its owner alone."""
     table = load_table(Path(path), schema=study.folder / SCHEMA, private=True)
     declared = study.sites[study.index_of(name)].rows
-    if len(table) < FEWEST_ROWS:
+    rows = len(rows_that_count(table, key=b""))  # as many by any key
+    if rows < FEWEST_ROWS:
         raise BadRows(
             f"{path}: there is one row; a site needs {FEWEST_ROWS} at least, for with one, all "
             "that it says is about one person.",
             "a site needs more rows",
         )
-    if not 0.5 < len(table) / declared < 2:
+    if not 0.5 < rows / declared < 2:
         raise BadRows(
-            f"{path}: there are {len(table)} rows and {declared} are declared for {name!r}; is "
+            f"{path}: there are {rows} rows and {declared} are declared for {name!r}; is "
             "this the right file?",
             "the file is not of about the declared number of rows",
         )
