@@ -31,7 +31,6 @@ from sites import (
 )
 
 from fedsynth_lib.bundle import commands
-from fedsynth_lib.core import ledger
 from fedsynth_lib.core.contract import BadInput, BadRows, Charge, Privacy
 from fedsynth_lib.core.ledger import Refused
 from fedsynth_lib.core.statement import server_of
@@ -553,19 +552,6 @@ def test_a_ledger_is_in_the_sites_own_folder(folder, study, tmp_path, monkeypatc
     with pytest.raises(BadInput, match=r"south\.jsonl: it has 0 lines, not those of which .*last"):
         own.open_ledger()
     assert commands.main(["ledger", "--own", str(own.folder)]) == 2
-
-
-def test_an_old_ledger_that_lies_elsewhere_is_counted_and_named_once(folder, study):
-    statement = {"method": "aim", "epsilon": 2.5, "delta": 1e-7, "entries": []}
-    old = ledger.open_ledger("west")
-    for _ in range(2):
-        old.add(statement, rows=1)
-    said = []
-    for _ in range(2):
-        total = Own(folder / "west", said.append).open_ledger(study).total()
-        assert (total.epsilon, total.delta) == (5.0, 2e-7)
-    (sentence,) = said
-    assert str(old.journal.path) in sentence and "2 releases about 'west' are counted" in sentence
 
 
 def test_a_sites_ledger_is_shown_and_a_folder_that_cannot_be_written_is_one_sentence(

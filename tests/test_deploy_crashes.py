@@ -566,13 +566,11 @@ TOUCHED = (  # attributes that are set or called, beside what is imported
     ("flwr.superlink.grid", "HttpGrid.get_nodes"),
     ("flwr.server.superlink.linkstate", "LinkState.create_node"),
     ("flwr.supercore.runtime", "RuntimeHttpClient.AcquireTask"),
-    ("flwr.supercore.runtime", "RuntimeHttpClient.PushLogs"),
     ("flwr.supercore.runtime", "RuntimeHttpClient.PullTaskInput"),
     ("flwr.supercore.runtime", "RuntimeHttpClient.PushTaskOutput"),
     ("flwr.supercore.runtime", "RuntimeHttpClient.SendTaskHeartbeat"),
     ("flwr.supercore.control", "ControlHttpClient.StartRun"),
     ("flwr.supercore.control", "ControlHttpClient.StopRun"),
-    ("flwr.supercore.control", "ControlHttpClient.StreamLogs"),
     ("flwr.supercore.control", "ControlHttpClient.ListRuns"),
 )
 

@@ -139,13 +139,6 @@ class Ledger:
             line = _release(self.population, begun["method"], epsilon, delta) | of_unit(begun)
             self.journal.append(line | said | {"settles": number})
 
-    def carry_over(self, total: Total, what: str) -> None:
-        """Begin the ledger with what another one has of the same population."""
-        with self.journal.locked():
-            if not self.journal.lines():
-                line = _release(self.population, "earlier releases", total.epsilon, total.delta)
-                self.journal.append(line | {"what": what})
-
     def add(self, statement: dict, *, rows: int, number: str = "") -> None:
         """Writes down a finished run by its privacy statement, before its rows leave; Refused where
         it overdraws.

@@ -12,10 +12,8 @@ by then.
 
 import hashlib
 import json
-import math
 import re
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +36,6 @@ from fedsynth_lib.release.deploy.study import Study, differences, load_site, rea
 
 AGREE = "query.agree"
 SIGNATURE = "signature"
-POLL = 0.3  # seconds between looks for answers; Flower's own grid takes three
 
 
 # --- a site ---------------------------------------------------------------------------------------
@@ -143,34 +140,6 @@ def client_app(here: str) -> ClientApp:
 # --- the server -----------------------------------------------------------------------------------
 
 
-class PromptGrid:
-    """Flower's grid, which looks for answers more often.
-
-    It waits for them as long as it is asked to; later ones are not among them.
-    """
-
-    def __init__(self, grid: Grid):
-        self._grid = grid
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._grid, name)
-
-    def send_and_receive(
-        self, messages: Iterable[Message], *, timeout: float | None = None
-    ) -> Iterable[Message]:
-        end = time.monotonic() + (math.inf if timeout is None else timeout)
-        open_ids, replies = set(self.push_messages(messages)), []
-        while open_ids:
-            found = list(self.pull_messages(open_ids))
-            replies += found
-            open_ids -= {reply.metadata.reply_to_message_id for reply in found}
-            if time.monotonic() > end:
-                break
-            if open_ids:
-                time.sleep(POLL)
-        return replies
-
-
 def server_app(here: str) -> ServerApp:
     """The serverapp of the folder in which `here` lies.
 
@@ -224,7 +193,6 @@ def run_job(
     insecure: bool,
 ) -> flower.Outcome:
     """Carry out the rounds of one of the study's jobs, once all sites are there and agree."""
-    grid = PromptGrid(grid)
     outcome = flower.Outcome(charges=list(study.before))
     rounds = len(job.schedule())
 

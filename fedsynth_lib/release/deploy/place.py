@@ -5,7 +5,6 @@ Nothing here starts a process or sends anything.
 
 import math
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from fedsynth_lib.core.contract import BadInput, stream
 from fedsynth_lib.core.journal import read_bytes
-from fedsynth_lib.core.ledger import ClientLedger, Ledger, last_of, path_of
+from fedsynth_lib.core.ledger import ClientLedger, last_of, path_of
 from fedsynth_lib.core.store import write_atomically
 from fedsynth_lib.federation import flower
 from fedsynth_lib.release.deploy import evaluation, keys
@@ -87,13 +86,9 @@ class Budget:
 
 @dataclass(frozen=True)
 class Own:
-    """A site's own folder: its key, its budget, its ledger; only node.pub of it is shared.
-
-    say: a function that shows its owner a sentence.
-    """
+    """A site's own folder: its key, its budget, its ledger; only node.pub of it is shared."""
 
     folder: Path
-    say: Callable[[str], None] = lambda text: None
 
     def open_ledger(self, study: Study | None = None, runs: int = 1) -> ClientLedger:
         """Return the ledger of the population that the budget file names, with its limits.
@@ -113,7 +108,6 @@ class Own:
             most_rows=study.most_rows if study else 1,
             unit=study.unit if study else "",
         )
-        self._count_earlier(ledger)
         epsilon, delta = math.inf, 1.0
         if study is not None:
             runs = max(1, runs, ledger.agreed())
@@ -125,20 +119,6 @@ class Own:
             delta = budget.most_delta
         ledger.most_epsilon, ledger.most_delta = epsilon, delta
         return ledger
-
-    def _count_earlier(self, ledger: ClientLedger) -> None:
-        """Carry over, once, what the project's ledger has of the same population: until now the
-        ledgers of sites were kept there, too."""
-        if ledger.journal.lines():
-            return
-        earlier = Ledger(path_of(ledger.population))
-        total, path = earlier.total(), earlier.journal.path
-        if total.releases:
-            ledger.carry_over(total, f"{total.releases} releases that {path} has")
-            self.say(
-                f"{path}: its {total.releases} releases about {ledger.population!r} are counted in "
-                f"{ledger.journal.path} from now on, with epsilon {total.epsilon:.4g}"
-            )
 
     def split_key(self, study: Study) -> bytes:
         """Return the key that says which rows are set aside.

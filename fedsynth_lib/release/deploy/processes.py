@@ -18,7 +18,7 @@ from typing import Any, Self
 import psutil
 
 from fedsynth_lib.core.errors import BadInput  # the SuperLink needs nothing more
-from fedsynth_lib.core.store import CODE, write_atomically
+from fedsynth_lib.core.store import CODE, locked, write_atomically
 
 GRACE = 5.0  # seconds for a process to end by itself
 MINUTE = 50.0  # seconds, so that with all else within a minute there is news
@@ -240,17 +240,11 @@ def free_port() -> int:
 @contextlib.contextmanager
 def only_one(folder: Path, what: str) -> Iterator[None]:
     """Raise BadInput where another process is in this context with the same folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "lock", "ab") as lock:
-        # Windows has no fcntl: there nobody looks
-        with contextlib.suppress(ImportError):
-            import fcntl
-
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise BadInput(f"{what} runs from {folder} already: end the other one.") from None
-        yield
+    try:
+        with locked(folder / "lock", wait=False):
+            yield
+    except BlockingIOError:
+        raise BadInput(f"{what} runs from {folder} already: end the other one.") from None
 
 
 @contextlib.contextmanager

@@ -193,7 +193,7 @@ def run_site(
     check_flower()
     study = read_study(study_folder)
     check_secure(study)
-    own = Own(Path(own_folder).expanduser().absolute(), say)
+    own = Own(Path(own_folder).expanduser().absolute())
     say(f"reads {table}")
     place = own.place(study, name, table, runs)
     ledger = place.ledger
