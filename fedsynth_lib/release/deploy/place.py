@@ -7,10 +7,12 @@ import math
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
 from cryptography.hazmat.primitives.asymmetric import ec
+from pydantic import Field, StrictFloat
 
 from fedsynth_lib.core.contract import BadInput, stream
 from fedsynth_lib.core.journal import read_bytes
@@ -18,10 +20,12 @@ from fedsynth_lib.core.ledger import ClientLedger, last_of, path_of
 from fedsynth_lib.core.store import write_atomically
 from fedsynth_lib.federation import flower
 from fedsynth_lib.release.deploy import evaluation, keys
-from fedsynth_lib.release.deploy.study import Study, load_site, read_entries
+from fedsynth_lib.release.deploy.study import Study, load_site
+from fedsynth_lib.runs.typed import typed
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.schema import read_toml
 
+Limit = Annotated[StrictFloat, Field(ge=0)]
 SPLIT_BYTES = 32  # of the key that says which rows are set aside
 
 
@@ -74,14 +78,8 @@ class Budget:
     """The content of a site's budget.toml: whose rows these are, and the limits of its owner."""
 
     population: str
-    most_epsilon: float | None = None
-    most_delta: float | None = None
-
-    def __post_init__(self):
-        for name in ("most_epsilon", "most_delta"):
-            value = getattr(self, name)
-            if value is not None and not value >= 0:
-                raise BadInput(f"{name} is {value}; give 0 or more.")
+    most_epsilon: Limit | None = None
+    most_delta: Limit | None = None
 
 
 @dataclass(frozen=True)
@@ -100,7 +98,7 @@ class Own:
         path = self.folder / keys.BUDGET
         if not path.is_file():
             raise BadInput(f"{path}: there is no budget; `fedsynth deploy keys --site` writes one.")
-        budget = read_entries(Budget, read_toml(path), str(path))
+        budget = typed(Budget, read_toml(path), str(path))
         ledger = ClientLedger(
             path_of(budget.population, self.folder),
             study=study.digest if study else "",

@@ -125,18 +125,13 @@ class Children(Processes):
         found = lines[errors[-1] :] if errors else lines[-1:]
         return textwrap.shorten(" ".join(found), 400, placeholder=" ...") or "nothing was said"
 
-    def wait_for(self, port: int, say: Callable[[str], None], seconds: float = 600.0) -> None:
-        """Return once something listens at a port of this machine; say each minute that nothing
-        does yet."""
-        begin = news = time.monotonic()
+    def wait_for(self, port: int, seconds: float = 600.0) -> None:
+        """Return once something listens at a port of this machine."""
+        end = time.monotonic() + seconds
         while not listens("127.0.0.1", port):
             self.check()
-            now = time.monotonic()
-            if now > begin + seconds:
+            if time.monotonic() > end:
                 raise BadInput(f"nothing listens at port {port} after {seconds:g} seconds.")
-            if now > news + MINUTE:
-                say(f"waits for Flower to begin at port {port}; this machine seems to be busy")
-                news = now
             time.sleep(0.2)
 
 

@@ -80,7 +80,7 @@ def serve(study_folder: str | Path, own_folder: str | Path, *, say: Callable[[st
         write_atomically(nodes, json.dumps(known).encode())
         said = {"FEDSYNTH_NODES": str(nodes), "FEDSYNTH_SECRET": str(secret)}
         children.start("superlink", *options, **said)
-        children.wait_for(port, say)
+        children.wait_for(port)
         say(f"{study.name}: the server listens at {bind}:{port} for {len(study.sites)} sites")
         address, ca = f"127.0.0.1:{port}", study.ca.encode()
         link = Runtime(address, secret.read_bytes(), children.check, ca)

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from importlib.metadata import version
 from ipaddress import ip_address
@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pydantic import StrictBool, StrictFloat, StrictInt
 
 from fedsynth_lib import __version__
 from fedsynth_lib.core.contract import BadInput, Charge, Encoder, Method, Privacy
@@ -30,6 +31,7 @@ from fedsynth_lib.federation.settings import ROW_COUNT, as_counted, job_of
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.release.deploy import evaluation, keys
 from fedsynth_lib.release.persons import row_budget, rows_that_count, unit_of
+from fedsynth_lib.runs.typed import typed
 from fedsynth_lib.tables.encode import clamped
 from fedsynth_lib.tables.form import Counted, Form, read_form
 from fedsynth_lib.tables.load import Table, load_table
@@ -44,19 +46,12 @@ _OF_RELEASE = (
     *("analyses", "ask", "check", "draft", "draft_rules", "intervals", "persons", "register"),
     *("saved", "summary", "your_table"),
 )
-STUDIED_TOO = ("__init__.py", *(f"release/{name}.py" for name in _OF_RELEASE))
+STUDIED_TOO = ("__init__.py", "runs/typed.py", *(f"release/{name}.py" for name in _OF_RELEASE))
 # 1.41 is the first whose SuperLink has all of its APIs on one port; what is used of its private
 # parts (tests/test_deploy_crashes.py has the list) may be another in the next one
 OLDEST_FLOWER, NEXT_FLOWER = (1, 41), (1, 42)
 FLOWER = f">={OLDEST_FLOWER[0]}.{OLDEST_FLOWER[1]},<{NEXT_FLOWER[0]}.{NEXT_FLOWER[1]}"
 IDENTIFIER = "give letters, digits and '_', no digit first"
-TYPES = {  # of entries in TOML, with what to give
-    str: (str, "a text in quotation marks"),
-    int: (int, "a whole number"),
-    float: (int | float, "a number"),
-    float | None: (int | float, "a number"),
-    bool: (bool, "true or false"),
-}
 FEWEST_ROWS = 2  # of a site: with one, all that it says is about one person
 
 
@@ -64,14 +59,15 @@ FEWEST_ROWS = 2  # of a site: with one, all that it says is about one person
 class Site:
     """A data owner as the others know it.
 
-    rows: as declared before the run, or as counted with noise. key: public, in OpenSSH's form; ''
-        in a simulation. publishes: its own figures of the evaluation as well.
+    rows: as declared before the run, or as counted with noise; where the schema has a unit, without
+        those of a person beyond `most_rows`. key: public, in OpenSSH's form; '' in a simulation.
+    publishes: its own figures of the evaluation as well.
     """
 
     name: str
-    rows: int
+    rows: StrictInt
     key: str = ""
-    publishes: bool = False
+    publishes: StrictBool = False
 
     def __post_init__(self):
         if not self.name.isidentifier():
@@ -107,22 +103,22 @@ class Study:
     folder: Path
     name: str
     method: str
-    epsilon: float
-    delta: float
+    epsilon: StrictFloat
+    delta: StrictFloat
     sites: tuple[Site, ...]
-    colluding: int = 1
-    absent: int = 0
-    minimum_group: int = 3
-    release: bool = False
-    seed: int = 0
-    counted_epsilon: float = 0.0
-    holdout: float = 0.0
-    evaluation_epsilon: float = 0.0
-    other_people: bool = True
-    synthetic_rows: int = 0
+    colluding: StrictInt = 1
+    absent: StrictInt = 0
+    minimum_group: StrictInt = 3
+    release: StrictBool = False
+    seed: StrictInt = 0
+    counted_epsilon: StrictFloat = 0.0
+    holdout: StrictFloat = 0.0
+    evaluation_epsilon: StrictFloat = 0.0
+    other_people: StrictBool = True
+    synthetic_rows: StrictInt = 0
     server: str = "localhost:9443"
     ca: str = ""
-    timeout: float = 600.0
+    timeout: StrictFloat = 600.0
     config: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
@@ -484,35 +480,8 @@ def read_study(folder: str | Path) -> Study:
     sites = document.pop("site", [])
     if not isinstance(sites, list) or not all(isinstance(site, dict) for site in sites):
         raise BadInput(f"{path}: write [[site]], with name, rows and key, for each site.")
-    read = (
-        read_entries(Site, site, f"{path}: site {number}") for number, site in enumerate(sites, 1)
-    )
-    return read_entries(Study, document, str(path), folder=folder, sites=tuple(read))
-
-
-def read_entries(kind: type, document: Mapping[str, Any], where: str, **given: Any) -> Any:
-    """Return a dataclass of this kind from the entries of a table of TOML.
-
-    given: fields that are not in the table. Raise BadInput for an entry that is unknown, missing,
-    or not of the type of its field.
-    """
-    known = {each.name: each for each in fields(kind) if each.name not in given}
-    for name, value in document.items():
-        if name not in known:
-            raise BadInput(
-                f"{where} has unknown entry {name!r}{closest(name, known)}; use {', '.join(known)}."
-            )
-        allowed, meant = TYPES.get(known[name].type, (dict, "a table"))
-        if not isinstance(value, allowed) or (isinstance(value, bool) and allowed is not bool):
-            raise BadInput(f"{where} has {name} = {value!r}; give {meant}.")
-    for name, each in known.items():
-        required = each.default is MISSING and each.default_factory is MISSING
-        if required and name not in document:
-            raise BadInput(f"{where} has no {name}; add it.")
-    try:
-        return kind(**document, **given)
-    except BadInput as error:  # of `__post_init__`, which does not know the file
-        raise BadInput(f"{where}: {error}") from None
+    read = tuple(typed(Site, site, f"{path}: site {n}") for n, site in enumerate(sites, 1))
+    return typed(Study, document | {"folder": folder, "sites": read}, str(path))
 
 
 def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
