@@ -8,8 +8,10 @@ import signal
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 
+import httpx
 import numpy as np
 import pandas as pd
 import pytest
@@ -210,10 +212,10 @@ def test_who_has_the_public_certificate_alone_starts_nothing(deployed):
     """On the server's machine, by Flower's own client."""
     study, before = read_study(deployed.folder / "study"), deployed.output("server")
     with (
-        server._Control(study, b"another secret") as control,
-        pytest.raises(BadInput, match=r"the server does not take the run .*403"),
+        closing(server._control(study, b"another secret")) as control,
+        pytest.raises(httpx.HTTPStatusError, match="403"),
     ):
-        list(control.start(study.folder.parent, {}))
+        control.StartRun(server._start_request(study.folder.parent, {}))
     assert deployed.output("server") == before
 
 

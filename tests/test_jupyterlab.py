@@ -200,8 +200,8 @@ def test_the_controls_of_the_playground_answer_at_once(browser, lab):
 
     def shown() -> tuple[str, list[str]]:
         """The words, and the pictures that have been drawn."""
-        script = """return [document.querySelector(".jp-OutputArea .widget-html p")?.innerText ?? "",
-            [...document.querySelectorAll(".jp-OutputArea .widget-html img")]
+        script = """return [document.querySelector(".widget-interact pre")?.innerText ?? "",
+            [...document.querySelectorAll(".widget-interact img")]
                 .filter((each) => each.complete && each.naturalWidth).map((each) => each.src)]"""
         return tuple(browser.execute_script(script))
 

@@ -12,7 +12,6 @@ import fedsynth_lib as fs
 from fedsynth_lib.core import ledger
 from fedsynth_lib.core.contract import BadInput, Privacy
 from fedsynth_lib.release import persons, your_table
-from fedsynth_lib.release.deploy.study import SCHEMA as OF_SITES
 from fedsynth_lib.release.draft import propose_schema
 from fedsynth_lib.tables.form import read_form
 from fedsynth_lib.tables.load import load_table
@@ -290,14 +289,3 @@ def test_a_row_of_nobody_is_refused_and_a_form_keeps_its_unit(home, tmp_path):
     form = load_table(fitting, schema=DECLARED, **UNIT).form
     (tmp_path / "again.toml").write_text(form.to_toml(), "utf-8")
     assert read_form(tmp_path / "again.toml") == form and form.names == ("ward", "who", "sbp")
-
-
-def test_a_study_of_several_sites_takes_no_unit(tmp_path):
-    from fedsynth_lib.release.deploy.study import Study
-
-    text = DECLARED.replace("[table]", '[table]\nunit = "who"\nmost_rows = 4')
-    (tmp_path / OF_SITES).write_text(text, "utf-8")
-    study = object.__new__(Study)
-    object.__setattr__(study, "folder", tmp_path)
-    with pytest.raises(BadInput, match="a study of several sites promises for a row alone"):
-        _ = study.form

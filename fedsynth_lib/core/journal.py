@@ -8,9 +8,6 @@ difference means that the file is lost, emptied, cut or edited, and is refused.
 
 The last head may be kept in a second place, too. Who deletes both files, or puts older ones in
 their place, is then found out.
-
-Lines that an earlier version wrote carry no hash. They are read as they are, and the first new line
-carries the hash of all of them.
 """
 
 import contextlib
@@ -20,17 +17,15 @@ import json
 import math
 import os
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from fedsynth_lib.core.contract import BadInput, Charge
+from fedsynth_lib.core.errors import BadInput
 from fedsynth_lib.core.store import locked, unwritable
 
 BEFORE = "before"  # of a line: the hash of all lines before it
 EVENTS = {"round", "spent", "runs"}  # of a line that is not a release and has no cost
 NUMBERS = ("epsilon", "delta", "run", "round", "runs")
-OF_CHARGES = {"noise", "sensitivity", "rate", "times"}
 
 
 class Journal:
@@ -80,23 +75,19 @@ class Journal:
         head, content = self._snapshot()
         rows = content.splitlines(keepends=True)
         if rows and not rows[-1].endswith(b"\n"):
-            if len(rows) > 1 and not head:
-                raise self._damaged("a line is incomplete")
             rows.pop()
-        lines, hashes, chained = [], [""], False
+        lines, hashes = [], [""]
         for number, row in enumerate(rows, 1):
             try:
                 line = _line(row)
             except ValueError as error:
                 raise self._damaged(f"line {number} {error}") from None
-            before = line.pop(BEFORE, None)
-            if before != hashes[-1] and (chained or before is not None):
+            if line.pop(BEFORE, None) != hashes[-1]:
                 raise self._damaged(f"a line before line {number}, or that line, was changed")
-            if chained and not head:
-                raise self._damaged(f"{self.head.name} is lost")
-            chained = before is not None
             lines.append(line)
             hashes.append(_hash(hashes[-1], row))
+        if len(lines) > 1 and not head:
+            raise self._damaged(f"{self.head.name} is lost")
         count, _, last = head.decode("ascii", "replace").strip().partition(" ")
         if head and not (count.isdigit() and int(count) in (len(lines) - 1, len(lines))):
             raise self._damaged(f"it has {len(lines)} lines and {self.head.name} says {count!r}")
@@ -174,20 +165,11 @@ def _line(row: bytes) -> dict:
     if not isinstance(line, dict):
         raise ValueError("is not an object of JSON")
     required = () if line.keys() & EVENTS else ("epsilon", "delta")
-    for name in NUMBERS:
-        if name in line or name in required:
-            _check_number(name, line.get(name))
-    spent, known = line.get("spent", []), {each.name for each in fields(Charge)}
-    if not isinstance(spent, list):
-        raise ValueError("has a spent that is not a list of charges")
-    for charge in spent:
-        if not isinstance(charge, dict) or not {"what", "mechanism"} <= charge.keys() <= known:
-            raise ValueError("has something in spent that is not a charge")
-        for name in OF_CHARGES & charge.keys():
-            _check_number(name, charge[name])
+    for name in {*required, *line} & {*NUMBERS}:
+        value = line.get(name)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not 0 <= value < math.inf:
+            raise ValueError(
+                f"has {name} = {json.dumps(value)}, which is not a number of 0 or more"
+            )
     return line
-
-
-def _check_number(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise ValueError(f"has {name} = {json.dumps(value)}, which is not a number of 0 or more")

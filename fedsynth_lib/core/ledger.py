@@ -139,13 +139,6 @@ class Ledger:
             line = _release(self.population, begun["method"], epsilon, delta) | of_unit(begun)
             self.journal.append(line | said | {"settles": number})
 
-    def carry_over(self, total: Total, what: str) -> None:
-        """Begin the ledger with what another one has of the same population."""
-        with self.journal.locked():
-            if not self.journal.lines():
-                line = _release(self.population, "earlier releases", total.epsilon, total.delta)
-                self.journal.append(line | {"what": what})
-
     def add(self, statement: dict, *, rows: int, number: str = "") -> None:
         """Writes down a finished run by its privacy statement, before its rows leave; Refused where
         it overdraws.
@@ -177,11 +170,22 @@ class ClientLedger(Ledger):
 
     study: the digest of the study. A run of it is answered only if the operator has agreed to so
         many runs of each of its jobs. '' is no study, which nobody has to agree to.
+    most_rows, unit: how many rows a person may have in a run, and the unit of privacy in words. The
+        noise of a job is for one row; the ledger has what a run costs all rows of a person.
     """
 
-    def __init__(self, path: Path, *, study: str = "", last: Path | None = None, **policy: float):
+    def __init__(
+        self,
+        path: Path,
+        *,
+        study: str = "",
+        last: Path | None = None,
+        most_rows: int = 1,
+        unit: str = "",
+        **policy: float,
+    ):
         super().__init__(path, last=last, **policy)
-        self.study = study
+        self.study, self.most_rows, self.unit = study, most_rows, unit
 
     def agreed(self) -> int:
         """How many runs of each job of the study the operator has agreed to, with those made."""
@@ -287,9 +291,12 @@ class ClientLedger(Ledger):
                 f"population {self.population!r}: the plan costs {epsilon:.4g}, more than "
                 f"{privacy.epsilon:g}."
             )
-        self.admit(epsilon, privacy.delta)
-        release = _release(self.population, job.method.name, epsilon, privacy.delta)
-        self.journal.append(release | self._key(job, run))
+        # group privacy, as in `release/persons.py`
+        delta = privacy.delta * sum(math.exp(epsilon * row) for row in range(self.most_rows))
+        epsilon = epsilon * self.most_rows
+        self.admit(epsilon, delta)
+        release = _release(self.population, job.method.name, epsilon, delta)
+        self.journal.append(release | self._key(job, run) | of_unit({"unit": self.unit}))
 
 
 def _plan(job: Any, index: int) -> list[Charge]:
@@ -384,9 +391,10 @@ def _what(line: dict) -> str:
     if "begun" in line:
         return "begun, and not ended"
     if "run" in line:
-        return f"as a client, run {line['run']}"
-    rows = f"{line['rows']} rows" if "rows" in line else line.get("what", "")
-    return ", for ".join([rows, *of_unit(line).values()])
+        what = f"as a client, run {line['run']}"
+    else:
+        what = f"{line['rows']} rows" if "rows" in line else line.get("what", "")
+    return ", for ".join([what, *of_unit(line).values()])
 
 
 def overview(population: str = "", own: Path | None = None) -> str:

@@ -118,16 +118,18 @@ def write_atomically(path: Path, content: bytes, *, private: bool = False) -> No
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of this file, which other processes wait for; it is made where there is
-    none."""
+def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold the lock of this file, which other processes wait for; it is made where there is none.
+
+    wait: else raise BlockingIOError where another one has it.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "ab") as lock:
         # Windows has no fcntl: there one process at a time
         with contextlib.suppress(ImportError):
             import fcntl
 
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
 
 

@@ -58,10 +58,13 @@ def _deltas(epsilon: float, most_rows: int) -> float:
     return float(np.exp(epsilon * np.arange(most_rows)).sum())
 
 
-def for_persons(statement: dict, form: Form, asked: Privacy) -> dict:
+def for_persons(
+    statement: dict, form: Form, asked: Privacy, *, several_sites: bool = False
+) -> dict:
     """The statement of a run whose unit was a row, as one about persons.
 
     A figure for a row above its budget says nothing at the delta that was asked for: it is None.
+    several_sites: whether the rows were with several sites, none of which sees another one's.
     """
     if not form.unit:
         return statement
@@ -89,5 +92,6 @@ def for_persons(statement: dict, form: Form, asked: Privacy) -> dict:
             f"that {form.unit!r} says whose a row is, and that {most} rows of a person count, all "
             "of one site: a secret draw leaves further ones out, and what is said here of one "
             "record is for one row of these",
+            *["that no person has rows at two sites: no site can look"] * several_sites,
         ],
     }

@@ -2,17 +2,12 @@
 trained on demand.
 
 Measures come from the result rows of notebooks 70 to 72. The picture of the columns needs the
-synthetic table as well, which is kept only where its run took place. What is missing waits for the
-button Train.
+synthetic table as well, which the button Train makes, or finds where its run took place.
 """
 
-import base64
-import html
-import io
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -133,15 +128,6 @@ def at(rows: pd.DataFrame, choice: Choice) -> pd.DataFrame:
     return rows[same | rows["method"].isin(YARDSTICKS)] if same.any() else rows[same]
 
 
-def kept(rows: pd.DataFrame, choice: Choice) -> bool:
-    """Whether this machine made the rows of seed 0, and so has the synthetic table."""
-    own = at(rows, choice).query("method == @choice.method and seed == 0 and cell != ''")
-    runs = own[["profile", "cell"]].drop_duplicates().itertuples(index=False)
-    folder = project_root() / "data" / "cache" / "cells"
-    files = (folder / name / run.profile / f"{run.cell}.json" for run in runs for name in SOURCES)
-    return any(file.is_file() for file in files)
-
-
 def arguments(choice: Choice, profile: str) -> dict[str, Any]:
     """What `synthetic` is called with, as the grids do for their seed 0."""
     size, key = SIZES[profile], ENTRANTS[checked(choice, profile).method].key
@@ -214,21 +200,13 @@ def columns_picture(choice: Choice, profile: str) -> Figure:
     return distributions(table.frame, Schema(tuple(few)), {choice.method: frame}, name=table.data)
 
 
-def image(fig: Figure, text: str) -> str:
-    """The figure as an HTML element."""
-    buffer = io.BytesIO()
-    fig.savefig(buffer, format="png", dpi=110)
-    plt.close(fig)  # or a notebook would show it twice
-    content = base64.b64encode(buffer.getvalue()).decode()
-    return (
-        f'<img alt="{html.escape(text)}" style="max-width: 100%" '
-        f'src="data:image/png;base64,{content}">'
-    )
-
-
 def controls(start: Choice, profile: str) -> Any:
-    """The live page, for a start whose `columns_picture` has been made: controls, words, pictures,
-    the button Train."""
+    """Return the live page: a control for each part of a choice, the button Train, and below them
+    words and pictures.
+
+    A change shows rows that are there. While Train is pressed, what is chosen is trained, and its
+    columns are drawn; for the start these are there.
+    """
     try:
         import ipywidgets
     except ModuleNotFoundError:
@@ -236,45 +214,31 @@ def controls(start: Choice, profile: str) -> Any:
             "The controls need ipywidgets, which requirements.lock names: install it and run "
             "this cell again."
         )
+    known: dict[str, pd.DataFrame] = {}  # table -> its rows
+
+    def show(
+        dataset: str, partition: str, n_clients: int, method: str, epsilon: float, is_training: bool
+    ) -> None:
+        choice = Choice(dataset, partition, n_clients, method, epsilon)
+        try:
+            checked(choice, profile)
+            if choice.dataset not in known:
+                known[choice.dataset] = load(choice.dataset, profile)
+            if is_training:
+                known[choice.dataset] = joined(known[choice.dataset], train(choice, profile))
+            rows = known[choice.dataset]
+            print(words(rows, choice, profile))
+            if len(at(rows, choice)):
+                measures_picture(rows, choice)
+            if is_training or choice == start:
+                columns_picture(choice, profile)
+        except BadInput as error:
+            print(error)
+
     parts: dict[str, Any] = {}
     for name, labels in options(profile).items():
         kind = ipywidgets.SelectionSlider if name == "epsilon" else ipywidgets.Dropdown
         shown = {"value": getattr(start, name), "description": name.replace("_", " ")}
         parts[name] = kind(options=[*labels.items()], **shown)
-    button, errors = ipywidgets.Button(description="Train"), ipywidgets.Output()
-    said, measures, columns = (ipywidgets.HTML() for _ in range(3))
-    known: dict[str, pd.DataFrame] = {}  # table -> its rows
-    drawable = {start}
-
-    def show(event: Any) -> None:
-        measures.value, columns.value, errors.outputs = "", "", ()
-        with errors:  # what nobody foresaw is shown there
-            try:
-                chosen = Choice(**{name: part.value for name, part in parts.items()})
-                choice = checked(chosen, profile)
-                if choice.dataset not in known:
-                    known[choice.dataset] = load(choice.dataset, profile)
-                rows = known[choice.dataset]
-                if event is button:
-                    said.value = f"<p>Training {html.escape(str(choice))} …</p>"
-                    rows = joined(rows, train(choice, profile))
-                    drawable.add(choice)
-                known[choice.dataset], text = rows, words(rows, choice, profile)
-                said.value = f"<p>{html.escape(text)}</p>".replace("\n", "<br>")
-                if len(at(rows, choice)):
-                    measures.value = image(measures_picture(rows, choice), text)
-                columns.value = (
-                    "<p>Press Train for a picture of the columns: no synthetic rows are "
-                    "kept here.</p>"
-                )
-                if choice in drawable or kept(rows, choice):
-                    picture = columns_picture(choice, profile)
-                    columns.value = image(picture, f"Columns of {choice}, and the real ones")
-            except BadInput as error:
-                said.value = f"<p>{html.escape(str(error))}</p>"
-
-    button.on_click(show)
-    for part in parts.values():
-        part.observe(show, "value")
-    show(None)
-    return ipywidgets.VBox([*parts.values(), button, said, errors, measures, columns])
+    button = ipywidgets.ToggleButton(value=False, description="Train")
+    return ipywidgets.interactive(show, **parts, is_training=button)

@@ -484,16 +484,17 @@ class Asked:
 class Made:
     """What came out, and where it lies.
 
-    sizes: rows that each client was taken to have. config: settings of the run. rows: synthetic
-    ones as the file has them (those of the run are as methods see them). text: of the statement.
-    paths: as `places`, 'model' where one was saved, and 'tables' where they were written.
+    sizes: rows that each client was taken to have. model: what more rows can be drawn from, at no
+    further cost. rows: synthetic ones as the file has them (those of the run are as methods see
+    them). text: of the statement. paths: as `places`, 'model' where one was saved, and 'tables'
+    where they were written.
     total: of all releases of these rows, this one included; None of a rehearsal.
     """
 
     asked: Asked
     sizes: list[int]
-    config: Any
     run: Run
+    model: saved.SavedModel
     rows: pd.DataFrame
     text: str
     paths: dict[str, Path]
@@ -510,13 +511,6 @@ class Made:
     @property
     def holdout(self) -> Table:
         return self.asked.holdout
-
-    @property
-    def model(self) -> saved.SavedModel:
-        """What more rows can be drawn from, at no further cost."""
-        form, asked = self.table.form, self.asked
-        kept = {"container": self.table.container, "seed": asked.seed, "sizes": self.sizes}
-        return saved.saved(self.run, asked.method, self.config, form, **kept)
 
     @property
     def verdict(self) -> str:
@@ -816,7 +810,7 @@ def _carried_out(
         beyond = f"; of each person's rows, up to {most} count" * bool(most)
         note(FOUR_FIFTHS.format(rows=len(rows)) + beyond)
     total = begun and begun.total()
-    found = Made(asked, sizes, options["config"], made, rows, text, paths, total)
+    found = Made(asked, sizes, made, model, rows, text, paths, total)
     if asked.model is not None:
         with _paid_for(begun, paths):
             saved.write(model, asked.model)

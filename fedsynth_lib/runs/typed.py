@@ -47,6 +47,8 @@ def typed(kind: type[T], entry: Mapping[str, Any], where: str) -> T:
         return _adapter(kind).validate_python(dict(entry))
     except ValidationError as error:
         first = error.errors()[0]
+    if first["type"] == "value_error":  # of `__post_init__`, which does not know the file
+        raise BadInput(f"{where}: {first['ctx']['error']}")
     key = ".".join(map(str, first["loc"]))
     if first["type"].startswith("missing"):
         raise BadInput(f"{where}: the key {key!r} is missing.")

@@ -12,10 +12,8 @@ by then.
 
 import hashlib
 import json
-import math
 import re
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +32,10 @@ from fedsynth_lib.federation.answers import BadAnswer
 from fedsynth_lib.release.deploy import keys
 from fedsynth_lib.release.deploy.masks import Agreement, ClientMasks, ServerMasks
 from fedsynth_lib.release.deploy.place import Place
-from fedsynth_lib.release.deploy.study import SCHEMA, Study, differences, load_site, read_study
-from fedsynth_lib.tables.load import load_table
+from fedsynth_lib.release.deploy.study import Study, differences, load_site, read_study
 
 AGREE = "query.agree"
 SIGNATURE = "signature"
-POLL = 0.3  # seconds between looks for answers; Flower's own grid takes three
 
 
 # --- a site ---------------------------------------------------------------------------------------
@@ -144,34 +140,6 @@ def client_app(here: str) -> ClientApp:
 # --- the server -----------------------------------------------------------------------------------
 
 
-class PromptGrid:
-    """Flower's grid, which looks for answers more often.
-
-    It waits for them as long as it is asked to; later ones are not among them.
-    """
-
-    def __init__(self, grid: Grid):
-        self._grid = grid
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._grid, name)
-
-    def send_and_receive(
-        self, messages: Iterable[Message], *, timeout: float | None = None
-    ) -> Iterable[Message]:
-        end = time.monotonic() + (math.inf if timeout is None else timeout)
-        open_ids, replies = set(self.push_messages(messages)), []
-        while open_ids:
-            found = list(self.pull_messages(open_ids))
-            replies += found
-            open_ids -= {reply.metadata.reply_to_message_id for reply in found}
-            if time.monotonic() > end:
-                break
-            if open_ids:
-                time.sleep(POLL)
-        return replies
-
-
 def server_app(here: str) -> ServerApp:
     """The serverapp of the folder in which `here` lies.
 
@@ -205,7 +173,7 @@ def carry_out(study: Study, grid: Grid, context: Context) -> None:
         )
     out = Path(str(context.run_config.get("out", "")) or ".")
     rows = str(context.run_config.get("evaluate", ""))
-    synthetic = load_table(Path(rows), schema=study.folder / SCHEMA).frame if rows else None
+    synthetic = study.synthetic_rows_in(Path(rows)) if rows else None
     job = study.plan.job if synthetic is None else study.evaluation(synthetic)
     outcome = run_job(study, job, grid, context, insecure=insecure)
     if synthetic is None:
@@ -225,7 +193,6 @@ def run_job(
     insecure: bool,
 ) -> flower.Outcome:
     """Carry out the rounds of one of the study's jobs, once all sites are there and agree."""
-    grid = PromptGrid(grid)
     outcome = flower.Outcome(charges=list(study.before))
     rounds = len(job.schedule())
 

@@ -169,7 +169,7 @@ def count(
     from fedsynth_lib.release.deploy.place import Own
     from fedsynth_lib.release.deploy.site import noisy_count
 
-    print(noisy_count(Own(own.expanduser().absolute(), _say), table, schema, epsilon))
+    print(noisy_count(Own(own.expanduser().absolute()), table, schema, epsilon))
     return 0
 
 

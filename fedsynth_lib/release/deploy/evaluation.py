@@ -51,7 +51,9 @@ from fedsynth_lib.federation import flower
 from fedsynth_lib.federation.settings import PUBLIC, noise_for
 from fedsynth_lib.methods.marginals.fedpgm import check_sums, tables_of_queries
 from fedsynth_lib.methods.marginals.marginals import Candidates
+from fedsynth_lib.release.persons import for_persons
 from fedsynth_lib.tables.encode import EqualWidthBins
+from fedsynth_lib.tables.form import Form
 from fedsynth_lib.tables.schema import Schema, require_columns
 
 VERSION = 2
@@ -79,6 +81,10 @@ UNDECLARED = 2  # levels beside a column's own: a value that is not declared, an
 OTHER_PEOPLE = (
     "held-out rows are other people than those that were learned from: each person has one row, "
     "which a keyed hash of that row alone puts on one side"
+)
+OTHER_PERSONS = (  # where a person may have several rows
+    "held-out rows are other people than those that were learned from: a keyed hash of who a row "
+    "is of puts all rows of a person on one side"
 )
 
 
@@ -657,12 +663,17 @@ def evaluated(
     trained: Total | None = None,
     other_people: bool = True,
     adversary: str = "",
+    form: Form | None = None,
+    promised: Privacy | None = None,
 ) -> Evaluation:
     """Return what a finished run of `job` says, and what must be said of it.
 
     trained: what the runs that made synthetic rows cost. other_people: whether its rows were
         others than these, so that the two do not add up. adversary: where ADVERSARY does not fit.
+    form, promised: of the rows, where their unit may be a person, and what was promised to it.
     """
+    of_persons = form is not None and bool(form.unit)
+    others = OTHER_PERSONS if of_persons else OTHER_PEOPLE
     names = names or [f"client {number}" for number in range(job.num_clients)]
     shown = {
         names[client]: figures(outcome.state, job.domain, job.config, client=client)
@@ -676,7 +687,7 @@ def evaluated(
             DECLARED,
             "the synthetic rows, which were released before",
             PUBLIC[1],
-            *[OTHER_PEOPLE] * other_people,
+            *[others] * other_people,
         ),
         method=job.method.name,
         adversary=adversary or job.method.ADVERSARY,
@@ -684,30 +695,33 @@ def evaluated(
         num_rows=sum(job.sizes),
         num_clients=job.num_clients,
     )
+    if of_persons:
+        said = for_persons(said, form, promised, several_sites=True)
     text = ""
     if trained is not None and said["epsilon"] is not None:
         runs = 1 + outcome.earlier.get(job.method.name, 0)
-        paid = Total(runs, runs * said["epsilon"], runs * job.privacy.delta)
-        text = together(trained, paid, other_people=other_people)
+        paid = Total(runs, runs * said["epsilon"], runs * said["delta"])
+        text = together(trained, paid, others if other_people else "")
     return Evaluation(figures(outcome.state, job.domain, job.config), shown, said, text, outcome)
 
 
-def together(trained: Total, evaluated: Total, *, other_people: bool) -> str:
+def together(trained: Total, evaluated: Total, others: str) -> str:
     """Return what all runs that made synthetic rows, and all evaluations, cost one person.
 
     Where they are of other people, a person who was learned from is in no count of the evaluation,
     which sees of them the synthetic rows alone (post-processing); a person who was held out has no
     part in the synthetic rows. So nobody pays for both (parallel composition). Else everybody may.
+    others: why they are of other people; '' where they may be of the same.
     """
     one, other = (
         f"{each.epsilon:.4g}" + f" in {each.releases} runs" * (each.releases > 1)
         for each in (trained, evaluated)
     )
     both = trained.epsilon, evaluated.epsilon
-    if other_people:
+    if others:
         return (
             f"A person pays epsilon {one} for the synthetic rows or {other} for their evaluation, "
-            f"never both: {max(both):.4g} at most. This holds while {OTHER_PEOPLE}."
+            f"never both: {max(both):.4g} at most. This holds while {others}."
         )
     return (
         "The same people may be among the rows that were learned from and those held out, so both "

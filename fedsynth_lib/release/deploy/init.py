@@ -115,8 +115,6 @@ def init(
     folder = Path(folder).expanduser().absolute()
     if folder.exists() and any(folder.iterdir()):
         raise BadInput(f"{folder}: there is something in this folder; name a new one.")
-    if not name.isidentifier():
-        raise BadInput(f"name is {name!r}; give letters, digits and '_', no digit first.")
     try:
         declared = Path(schema).expanduser().read_bytes()
     except OSError as error:

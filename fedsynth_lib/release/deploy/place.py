@@ -5,24 +5,27 @@ Nothing here starts a process or sends anything.
 
 import math
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
 from cryptography.hazmat.primitives.asymmetric import ec
+from pydantic import Field, StrictFloat
 
 from fedsynth_lib.core.contract import BadInput, stream
 from fedsynth_lib.core.journal import read_bytes
-from fedsynth_lib.core.ledger import ClientLedger, Ledger, last_of, path_of
+from fedsynth_lib.core.ledger import ClientLedger, last_of, path_of
 from fedsynth_lib.core.store import write_atomically
 from fedsynth_lib.federation import flower
 from fedsynth_lib.release.deploy import evaluation, keys
-from fedsynth_lib.release.deploy.study import Study, load_site, read_entries
+from fedsynth_lib.release.deploy.study import Study, load_site
+from fedsynth_lib.runs.typed import typed
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.schema import read_toml
 
+Limit = Annotated[StrictFloat, Field(ge=0)]
 SPLIT_BYTES = 32  # of the key that says which rows are set aside
 
 
@@ -31,7 +34,7 @@ class Place:
     """A site of a study, with what is its own.
 
     table: all of its rows. key: private; None in a rehearsal without keys. ledger: None where none
-        is kept, as in a simulation. split_key: says which rows are set aside (`Study.holdout`);
+        is kept, as in a simulation. split_key: says which rows are set aside, or left out;
         b'' in a rehearsal, where it follows from the seed.
     """
 
@@ -45,9 +48,10 @@ class Place:
     def __post_init__(self):
         if self.key is None and self.study.release:
             raise BadInput(f"site {self.name!r}: a release needs its key.")
-        if self.study.release and self.study.holdout and not self.split_key:
+        if self.study.is_divided_in_secret and not self.split_key:
             raise BadInput(
-                f"site {self.name!r}: in a release only the site may know who is set aside."
+                f"site {self.name!r}: in a release only the site may know which rows are set aside "
+                "or left out."
             )
 
     @property
@@ -74,25 +78,15 @@ class Budget:
     """The content of a site's budget.toml: whose rows these are, and the limits of its owner."""
 
     population: str
-    most_epsilon: float | None = None
-    most_delta: float | None = None
-
-    def __post_init__(self):
-        for name in ("most_epsilon", "most_delta"):
-            value = getattr(self, name)
-            if value is not None and not value >= 0:
-                raise BadInput(f"{name} is {value}; give 0 or more.")
+    most_epsilon: Limit | None = None
+    most_delta: Limit | None = None
 
 
 @dataclass(frozen=True)
 class Own:
-    """A site's own folder: its key, its budget, its ledger; only node.pub of it is shared.
-
-    say: a function that shows its owner a sentence.
-    """
+    """A site's own folder: its key, its budget, its ledger; only node.pub of it is shared."""
 
     folder: Path
-    say: Callable[[str], None] = lambda text: None
 
     def open_ledger(self, study: Study | None = None, runs: int = 1) -> ClientLedger:
         """Return the ledger of the population that the budget file names, with its limits.
@@ -104,13 +98,14 @@ class Own:
         path = self.folder / keys.BUDGET
         if not path.is_file():
             raise BadInput(f"{path}: there is no budget; `fedsynth deploy keys --site` writes one.")
-        budget = read_entries(Budget, read_toml(path), str(path))
+        budget = typed(Budget, read_toml(path), str(path))
         ledger = ClientLedger(
             path_of(budget.population, self.folder),
             study=study.digest if study else "",
             last=last_of(budget.population, self.folder),
+            most_rows=study.most_rows if study else 1,
+            unit=study.unit if study else "",
         )
-        self._count_earlier(ledger)
         epsilon, delta = math.inf, 1.0
         if study is not None:
             runs = max(1, runs, ledger.agreed())
@@ -123,26 +118,12 @@ class Own:
         ledger.most_epsilon, ledger.most_delta = epsilon, delta
         return ledger
 
-    def _count_earlier(self, ledger: ClientLedger) -> None:
-        """Carry over, once, what the project's ledger has of the same population: until now the
-        ledgers of sites were kept there, too."""
-        if ledger.journal.lines():
-            return
-        earlier = Ledger(path_of(ledger.population))
-        total, path = earlier.total(), earlier.journal.path
-        if total.releases:
-            ledger.carry_over(total, f"{total.releases} releases that {path} has")
-            self.say(
-                f"{path}: its {total.releases} releases about {ledger.population!r} are counted in "
-                f"{ledger.journal.path} from now on, with epsilon {total.epsilon:.4g}"
-            )
-
     def split_key(self, study: Study) -> bytes:
         """Return the key that says which rows are set aside.
 
         In a release only the site has it. In a rehearsal it is b'': the rows follow from the seed.
         """
-        if not (study.release and study.holdout):
+        if not study.is_divided_in_secret:
             return b""
         path = self.folder / "split.key"
         if not path.exists():

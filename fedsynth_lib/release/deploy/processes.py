@@ -18,7 +18,7 @@ from typing import Any, Self
 import psutil
 
 from fedsynth_lib.core.errors import BadInput  # the SuperLink needs nothing more
-from fedsynth_lib.core.store import CODE, write_atomically
+from fedsynth_lib.core.store import CODE, locked, write_atomically
 
 GRACE = 5.0  # seconds for a process to end by itself
 MINUTE = 50.0  # seconds, so that with all else within a minute there is news
@@ -125,18 +125,13 @@ class Children(Processes):
         found = lines[errors[-1] :] if errors else lines[-1:]
         return textwrap.shorten(" ".join(found), 400, placeholder=" ...") or "nothing was said"
 
-    def wait_for(self, port: int, say: Callable[[str], None], seconds: float = 600.0) -> None:
-        """Return once something listens at a port of this machine; say each minute that nothing
-        does yet."""
-        begin = news = time.monotonic()
+    def wait_for(self, port: int, seconds: float = 600.0) -> None:
+        """Return once something listens at a port of this machine."""
+        end = time.monotonic() + seconds
         while not listens("127.0.0.1", port):
             self.check()
-            now = time.monotonic()
-            if now > begin + seconds:
+            if time.monotonic() > end:
                 raise BadInput(f"nothing listens at port {port} after {seconds:g} seconds.")
-            if now > news + MINUTE:
-                say(f"waits for Flower to begin at port {port}; this machine seems to be busy")
-                news = now
             time.sleep(0.2)
 
 
@@ -240,17 +235,11 @@ def free_port() -> int:
 @contextlib.contextmanager
 def only_one(folder: Path, what: str) -> Iterator[None]:
     """Raise BadInput where another process is in this context with the same folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "lock", "ab") as lock:
-        # Windows has no fcntl: there nobody looks
-        with contextlib.suppress(ImportError):
-            import fcntl
-
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise BadInput(f"{what} runs from {folder} already: end the other one.") from None
-        yield
+    try:
+        with locked(folder / "lock", wait=False):
+            yield
+    except BlockingIOError:
+        raise BadInput(f"{what} runs from {folder} already: end the other one.") from None
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from fedsynth_lib.federation.settings import declared_inputs, statement_of
 from fedsynth_lib.release import saved, your_table
 from fedsynth_lib.release.deploy import evaluation
 from fedsynth_lib.release.deploy.study import Study
+from fedsynth_lib.release.persons import for_persons
 from fedsynth_lib.release.saved import SavedModel
 from fedsynth_lib.release.summary import Release
 from fedsynth_lib.tables.container import Container
@@ -33,6 +34,8 @@ def write(study: Study, outcome: Outcome, folder: Path) -> list[Path]:
         before=study.before,
         adversary=adversary(study, plan.method, "the synthetic rows"),
     )
+    promised = study.promised(study.epsilon)
+    said = for_persons(said, study.form, promised, several_sites=True)
     container = Container("text", columns=form.names)
     rows = study.synthetic_rows or sum(study.sizes)
     model = SavedModel(
@@ -80,6 +83,8 @@ def write_evaluation(
         trained=Total(trained, trained * study.epsilon, trained * study.delta),
         other_people=study.other_people,
         adversary=adversary(study, job.method, "the figures"),
+        form=study.form,
+        promised=study.promised(study.evaluation_epsilon),
     )
     title = f"evaluation of {rows} at the sites"
     total = total_of_runs(study, job, found.statement, outcome)

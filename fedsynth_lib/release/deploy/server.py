@@ -8,24 +8,19 @@ import contextlib
 import hashlib
 import json
 import os
-import queue
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
 from flwr.cli.build import build_fab_from_disk
-from flwr.common.constant import SubStatus
+from flwr.common.constant import Status, SubStatus
 from flwr.common.serde import fab_to_proto, user_config_to_proto
-from flwr.proto.control_pb2 import (
-    ListRunsRequest,
-    StartRunRequest,
-    StopRunRequest,
-    StreamLogsRequest,
-)
+from flwr.proto.control_pb2 import ListRunsRequest, StartRunRequest, StopRunRequest
+from flwr.proto.run_pb2 import RunStatus
 from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.fab import Fab
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
@@ -44,7 +39,7 @@ from fedsynth_lib.release.deploy.processes import (
     secret_file,
     without_proxy,
 )
-from fedsynth_lib.release.deploy.server_worker import MADE, carry_out_all
+from fedsynth_lib.release.deploy.server_worker import LOG, MADE, carry_out_all
 from fedsynth_lib.release.deploy.site import check_secure
 from fedsynth_lib.release.deploy.study import Study, check_flower, check_plan, read_study
 from fedsynth_lib.release.deploy.worker import Runtime
@@ -53,7 +48,7 @@ from fedsynth_lib.release.deploy.worker import Runtime
 # server that was started again its sites connect again
 BOOKS = ":flwr-in-memory:"
 LIMIT = 3600.0  # seconds without news after which a run is stopped
-LOOK = 0.2  # seconds
+LOOK = 0.3  # seconds
 SAYS, WROTE = "fedsynth: ", "wrote "  # how lines of a run's log begin
 
 
@@ -85,7 +80,7 @@ def serve(study_folder: str | Path, own_folder: str | Path, *, say: Callable[[st
         write_atomically(nodes, json.dumps(known).encode())
         said = {"FEDSYNTH_NODES": str(nodes), "FEDSYNTH_SECRET": str(secret)}
         children.start("superlink", *options, **said)
-        children.wait_for(port, say)
+        children.wait_for(port)
         say(f"{study.name}: the server listens at {bind}:{port} for {len(study.sites)} sites")
         address, ca = f"127.0.0.1:{port}", study.ca.encode()
         link = Runtime(address, secret.read_bytes(), children.check, ca)
@@ -141,18 +136,39 @@ def run(
     os.environ.update(without_proxy())  # to this machine itself
     with (
         TemporaryDirectory(dir=out, prefix=MADE, ignore_cleanup_errors=True) as made,
-        _Control(study, secret.read_bytes()) as control,
+        contextlib.closing(_control(study, secret.read_bytes())) as client,
+        ThreadPoolExecutor() as thread,
     ):
-        log = control.start(app, config | {"out": made})
+        log = Path(made) / LOG
+        log.touch()
+        # in a thread, so that a Ctrl-C never comes between a run and its number
+        begun = thread.submit(client.StartRun, _start_request(app, config | {"out": made}))
+
+        def status() -> RunStatus:
+            what = "does not take the run"
+            try:
+                number = begun.result().run_id
+                what = "has ended during the run"
+                return client.ListRuns(ListRunsRequest(run_id=number)).run_dict[number].status
+            except Exception as error:
+                raise BadInput(f"the server {what} ({error}).") from error
+
+        def has_ended() -> bool:
+            return status().status == Status.FINISHED
+
         try:
-            written = [Path(line.removeprefix(WROTE)) for line in _lines(log, say, limit)]
+            lines = _lines(_growing(log, has_ended), say, limit)
+            written = [Path(line.removeprefix(WROTE)) for line in lines]
         except BaseException:
-            control.stop()
+            with contextlib.suppress(httpx.HTTPError, TimeoutError):  # it has ended, or the server
+                client.StopRun(StopRunRequest(run_id=begun.result(GRACE).run_id))
             say(
                 "the run was stopped: nothing was written; sites' ledgers keep what it has released"
             )
             raise
-        if reason := control.reason():
+        found = status()
+        if found.sub_status != SubStatus.COMPLETED:
+            reason = found.details or found.sub_status
             raise BadInput(f"the run has ended without a result: {reason}")
         return [path.replace(out / path.name) for path in written]
 
@@ -184,76 +200,32 @@ def _lines(log: Iterable[str], say: Callable[[str], None], limit: float) -> Iter
             told = now
 
 
-class _Control:
-    """A run, by the SuperLink's own interface; a context."""
+def _growing(log: Path, has_ended: Callable[[], bool]) -> Iterator[str]:
+    """Yield the lines of a run's log to its end, and '' a few times a second."""
+    with open(log, encoding="utf-8") as file:
+        ended = False
+        while not ended:
+            ended = has_ended()  # before the last look
+            yield from filter(None, file.read().split("\n"))  # the server writes whole lines
+            yield ""
+            time.sleep(LOOK)
 
-    def __init__(self, study: Study, secret: bytes):
-        self.client = ControlHttpClient.from_server_address(
-            server_address=f"127.0.0.1:{study.address[1]}",
-            insecure=False,
-            root_certificates=study.ca.encode(),
-            interceptors=[
-                RuntimeVersionHttpInterceptor(component_name="flwr CLI"),
-                Password(secret),
-            ],
-        )
-        self.number, self._has_begun = 0, threading.Event()
 
-    def __enter__(self) -> "_Control":
-        return self
+def _control(study: Study, secret: bytes) -> ControlHttpClient:
+    """Return a client of the SuperLink's own interface on this machine."""
+    return ControlHttpClient.from_server_address(
+        server_address=f"127.0.0.1:{study.address[1]}",
+        insecure=False,
+        root_certificates=study.ca.encode(),
+        interceptors=[
+            RuntimeVersionHttpInterceptor(component_name="flwr CLI"),
+            Password(secret),
+        ],
+    )
 
-    def __exit__(self, *_: object) -> None:
-        self.client.close()
 
-    def start(self, app: Path, config: dict[str, Any]) -> Iterator[str]:
-        """Start a run of the app, as `flwr run` does.
-
-        Return the lines of its log, to its end, and '' a few times a second.
-        """
-        content = build_fab_from_disk(app)
-        fab = Fab(hashlib.sha256(content).hexdigest(), content, {})
-        asked = StartRunRequest(fab=fab_to_proto(fab), override_config=user_config_to_proto(config))
-        heard: queue.Queue[str | Exception | None] = queue.Queue()
-
-        def listen() -> None:
-            """In a thread, so that a Ctrl-C never comes between a run and its number."""
-            try:
-                self.number = self.client.StartRun(asked).run_id
-                self._has_begun.set()
-                for each in self.client.StreamLogs(StreamLogsRequest(run_id=self.number)):
-                    heard.put(each.log_output)
-                heard.put(None)
-            except Exception as error:
-                heard.put(error)
-
-        threading.Thread(target=listen, daemon=True).start()
-        return self._log(heard)
-
-    def _log(self, heard: queue.Queue[str | Exception | None]) -> Iterator[str]:
-        rest = ""
-        while True:
-            try:
-                text = heard.get(timeout=LOOK)
-            except queue.Empty:
-                yield ""
-                continue
-            if text is None:
-                return
-            if isinstance(text, Exception):
-                what = "has ended during the run" if self.number else "does not take the run"
-                raise BadInput(f"the server {what} ({text}).")
-            *lines, rest = (rest + text).split("\n")
-            yield from filter(None, lines)
-
-    def stop(self) -> None:
-        """Stop the run at the server, also where it is about to begin."""
-        if self._has_begun.wait(GRACE):
-            with contextlib.suppress(httpx.HTTPError):  # it has ended, or the server has
-                self.client.StopRun(StopRunRequest(run_id=self.number))
-
-    def reason(self) -> str:
-        """Return why the run, which has ended, has failed; '' where it has not."""
-        found = self.client.ListRuns(ListRunsRequest(run_id=self.number)).run_dict[self.number]
-        if found.status.sub_status == SubStatus.COMPLETED:
-            return ""
-        return found.status.details or found.status.sub_status
+def _start_request(app: Path, config: dict[str, Any]) -> StartRunRequest:
+    """Return what `flwr run` asks for, of an app with this run-config."""
+    content = build_fab_from_disk(app)
+    fab = Fab(hashlib.sha256(content).hexdigest(), content, {})
+    return StartRunRequest(fab=fab_to_proto(fab), override_config=user_config_to_proto(config))

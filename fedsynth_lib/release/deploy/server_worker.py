@@ -2,13 +2,13 @@
 
 Flower's SuperExec would start a process for each run, and another one beside it where a busy
 machine takes longer than half a minute to begin. Here a run begins at once, by the server's own
-copy of the study. What is printed meanwhile is the run's log, which `deploy run` follows.
+copy of the study. What is printed meanwhile goes to a file in the run's folder, which `deploy run`
+follows.
 """
 
 import contextlib
-import io
+import math
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -18,8 +18,6 @@ from flwr.app import Context, Error, Message, RecordDict
 from flwr.app.message import make_message
 from flwr.common.constant import ErrorCode, SubStatus
 from flwr.common.serde import context_from_proto, run_from_proto
-from flwr.proto.log_pb2 import PushLogsRequest
-from flwr.proto.node_pb2 import Node
 from flwr.proto.runtime_pb2 import PullTaskInputRequest, PushTaskOutputRequest
 from flwr.supercore.constant import TaskType
 from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor
@@ -38,6 +36,8 @@ from fedsynth_lib.release.deploy.worker import RUN_ENDED, Runtime, alive
 RETRIES = 300.0  # seconds that a SuperLink of this machine may take to answer
 BACK = 30.0  # seconds for a site that is gone to be there again, before it counts as gone
 MADE = ".run-"  # how the name of a run's folder begins, from which `deploy run` takes what came out
+LOG = "run.log"  # in that folder
+POLL = 0.3  # seconds between looks for answers
 GOODBYE = 5.0  # seconds for the sites to hear that a run has ended
 LOST = (
     ErrorCode.NODE_UNAVAILABLE,
@@ -72,22 +72,24 @@ def _carry_out(runtime: Runtime, token: str, study: Study, say: Callable[[str], 
         TaskIdentity.task_id, TaskIdentity.run_id = given.task_id, run.run_id
         TaskIdentity.node_id = context.node_id
         context.run_config = run.override_config
-        grid = StudyGrid(client, run, study)
+        grid, out = StudyGrid(client, run, study), Path(str(context.run_config.get("out", "")))
         status, details = SubStatus.COMPLETED, ""
-        with contextlib.redirect_stdout(RunLog(client, run)):
-            try:
+        try:
+            with (
+                open(out / LOG, "a", encoding="utf-8", buffering=1) as log,
+                contextlib.redirect_stdout(log),
+            ):
                 apps.carry_out(study, grid, context)
-            except Exception as error:
-                status = SubStatus.FAILED
-                details = f"{str(error).rstrip('.')}."
-                details += f" {_paid(study, context)}" if grid.has_asked_rows else ""
-            with contextlib.suppress(httpx.HTTPError):  # it was stopped
-                grid.say_goodbye()
+        except Exception as error:
+            status = SubStatus.FAILED
+            details = f"{str(error).rstrip('.')}."
+            details += f" {_paid(study, context)}" if grid.has_asked_rows else ""
+        with contextlib.suppress(httpx.HTTPError):  # it was stopped
+            grid.say_goodbye()
         output = PushTaskOutputRequest(sub_status=status, details=details)
         try:
             client.PushTaskOutput(output)
         except httpx.HTTPError:  # it was stopped, and its folder deleted: nothing may come after
-            out = Path(str(context.run_config.get("out", "")))
             if out.name.startswith(MADE):
                 shutil.rmtree(out, ignore_errors=True)
         say(f"run {run.run_id} has ended{f': {details}' if details else ''}")
@@ -104,24 +106,6 @@ def _paid(study: Study, context: Context) -> str:
         f"Nothing came out, but the ledger of each site that was asked may have recorded epsilon "
         f"{epsilon:g}, for an answer that has left it; each site's ledger shows what is left."
     )
-
-
-class RunLog(io.TextIOBase):
-    """The log of a run, for `print`, which shows it on the server's own screen as well."""
-
-    def __init__(self, client: RuntimeHttpClient, run: Run):
-        self._client, self._run, self._line, self._screen = client, run.run_id, "", sys.stderr
-
-    def write(self, text: str) -> int:
-        *lines, self._line = (self._line + text).split("\n")
-        if lines:
-            logs = [f"{line}\n" for line in lines]
-            self._screen.write("".join(logs))
-            self._screen.flush()
-            with contextlib.suppress(httpx.HTTPError):  # the run was stopped
-                asked = PushLogsRequest(node=Node(node_id=0), run_id=self._run, logs=logs)
-                self._client.PushLogs(asked)
-        return len(text)
 
 
 class StudyGrid(HttpGrid):
@@ -188,6 +172,20 @@ class StudyGrid(HttpGrid):
             self._mention(f"waits for the answers of {', '.join(names)}")
         return found
 
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> list[Message]:
+        """Flower's own looks for answers every three seconds."""
+        end = math.inf if timeout is None else self.clock() + timeout
+        open_ids, replies = set(self.push_messages(messages)), []
+        while open_ids and self.clock() <= end:
+            found = self.pull_messages(open_ids)
+            replies += found
+            open_ids -= {reply.metadata.reply_to_message_id for reply in found}
+            if open_ids:
+                time.sleep(POLL)
+        return replies
+
     def _given_up(self, lost: set[str]) -> list[Message]:
         """Return errors for the messages that are lost for good; send the others again."""
         if not lost:
@@ -218,4 +216,4 @@ class StudyGrid(HttpGrid):
         while open_ids and self.clock() < end:
             replies = super().pull_messages(open_ids)
             open_ids -= {reply.metadata.reply_to_message_id for reply in replies}
-            time.sleep(apps.POLL)
+            time.sleep(POLL)

@@ -35,10 +35,12 @@ from fedsynth_lib.release.deploy.processes import (
     without_proxy,
 )
 from fedsynth_lib.release.deploy.study import FEWEST_ROWS, Study, check_flower, read_study
+from fedsynth_lib.release.persons import rows_that_count, unit_of
 from fedsynth_lib.tables.load import load_table
 
 # what a SuperNode says: as soon as it is connected; at each failure; when the server is there again
 CONNECTED, FAILS, WORKS = "SuperNode ID", "Connection attempt failed", "Connection successful"
+AWAY = "the server cannot be reached; keeps trying"
 TAKEN = "[code: 2004]"  # and where the server takes it for connected already
 SAME_KEY = (
     "this site's key is connected already: end the other one. Was it a power cut, the server "
@@ -87,19 +89,23 @@ def _due(study: Study, ledger: ClientLedger, runs: int) -> tuple[float, float]:
 
 
 def noisy_count(own: Own, table: str | Path, schema: str | Path, epsilon: float) -> int:
-    """Return the number of a site's rows with discrete Laplace noise of sensitivity 1.
+    """Return the number of a site's rows that count, with discrete Laplace noise.
 
+    Its sensitivity is 1, or as many rows as a person may have where the schema has a unit.
     Its ledger has it before the noise is drawn. Raise Refused where that would overdraw the
     ledger.
     """
     if not 0 < epsilon < float("inf"):
         raise BadInput(f"epsilon is {epsilon:g}; give a positive number.")
     loaded = load_table(Path(table), schema=schema, private=True)
+    sensitivity = max(1, loaded.form.most_rows)
+    said = {"unit": unit_of(loaded.form)} if loaded.form.unit else {}
     ledger = own.open_ledger()
-    number = ledger.reserve(ROW_COUNT, epsilon, 0.0)
-    noise = discrete_laplace_share(1 / epsilon, 1, (1,), rng=np.random.default_rng())
+    number = ledger.reserve(ROW_COUNT, epsilon, 0.0, **said)
+    noise = discrete_laplace_share(sensitivity / epsilon, 1, (1,), rng=np.random.default_rng())
     ledger.settle(number, epsilon, 0.0, what=ROW_COUNT)
-    return max(FEWEST_ROWS, len(loaded) + int(noise[0]))
+    rows = len(rows_that_count(loaded, key=b""))  # as many by any key
+    return max(FEWEST_ROWS, rows + int(noise[0]))
 
 
 def check_server(
@@ -114,9 +120,9 @@ def check_server(
     wait: seconds. Before a first connection a site gives up after a while, and at once where
     the address does not exist or the server is another one, for then somebody is mistaken: it
     raises BadInput, in one sentence. Afterwards (infinity) the network is at fault, whatever it
-    shows, and the site keeps trying; it says so once an hour.
+    shows, and the site keeps trying; it says so once.
     """
-    hourly, end = Hourly(say, clock), clock() + wait
+    end, told = clock() + wait, ""
     while True:
         try:
             _shake_hands(study)
@@ -125,7 +131,9 @@ def check_server(
             reason, remedy, is_final = _trouble(error)
             if clock() > end or (is_final and wait < math.inf):
                 raise BadInput(f"server {study.server} {reason}; {remedy}") from None
-        hourly.say(f"server {study.server} {reason}; keeps trying")
+        if reason != told:
+            say(f"server {study.server} {reason}; keeps trying")
+            told = reason
         sleep(1)
 
 
@@ -143,18 +151,6 @@ def _trouble(error: OSError) -> tuple[str, str, bool]:
     remedy = "is it started, and is the address right?"
     reason = f"cannot be reached ({error.strerror or error})"
     return reason, remedy, isinstance(error, socket.gaierror)
-
-
-class Hourly:
-    """Say something at once, and once an hour while it goes on."""
-
-    def __init__(self, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic):
-        self._say, self._clock, self._next = say, clock, -math.inf
-
-    def say(self, text: str) -> None:
-        if self._clock() >= self._next:
-            self._next = self._clock() + 3600
-            self._say(text)
 
 
 def _shake_hands(study: Study) -> None:
@@ -188,7 +184,7 @@ def run_site(
     check_flower()
     study = read_study(study_folder)
     check_secure(study)
-    own = Own(Path(own_folder).expanduser().absolute(), say)
+    own = Own(Path(own_folder).expanduser().absolute())
     say(f"reads {table}")
     place = own.place(study, name, table, runs)
     ledger = place.ledger
@@ -229,19 +225,21 @@ def stay_connected(
     of the seconds to wait for the server. After a power cut the server takes the site for
     connected, for a minute, so it may not say at once that two are too many.
     """
-    begin, wait, hourly = clock(), EARLY, Hourly(say, clock)
+    begin, wait, told = clock(), EARLY, ""
     while True:
         try:
             connect(wait)
         except LostConnection:
             say("the connection was lost; connects again")
-            wait, hourly = math.inf, Hourly(say, clock)
+            wait, told = math.inf, ""
         except Ended as error:
             is_taken = TAKEN in str(error)
             reason = SAME_KEY if is_taken else str(error)
             if wait < math.inf and (not is_taken or clock() > begin + FORGOTTEN):
                 raise BadInput(reason) from None
-            hourly.say(f"{reason} Tries again")
+            if reason != told:
+                say(f"{reason} Tries again")
+                told = reason
             sleep(AGAIN)
 
 
@@ -275,7 +273,7 @@ def _connect(
         options += ["--root-certificates", str(state / keys.CA)]
         options += ["--auth-supernode-private-key", str(own.folder / keys.NODE_KEY)]
         children.start("supernode", *options)
-        children.wait_for(port, say)
+        children.wait_for(port)
         ready = f"site {place.name} is ready for {study.server}; Ctrl-C ends it"
         line = Line(children, say, ready)
         runtime = Runtime(f"127.0.0.1:{port}", secret.read_bytes(), line.check)
@@ -290,19 +288,12 @@ def _connect(
 class Line:
     """Tells the operator what a SuperNode's log says of its connection.
 
-    It says so once there is one, when the server is lost, once an hour while it is away, and
-    when it is there again.
+    It says so once there is one, when the server is lost, and when it is there again.
     """
 
-    def __init__(
-        self,
-        children: Children,
-        say: Callable[[str], None],
-        ready: str,
-        clock: Callable[[], float] = time.monotonic,
-    ):
-        self._children, self._say, self._ready, self._clock = children, say, ready, clock
-        self._read, self.is_connected, self._hourly = 0, False, None
+    def __init__(self, children: Children, say: Callable[[str], None], ready: str):
+        self._children, self._say, self._ready = children, say, ready
+        self._read, self.is_connected, self._is_away = 0, False, False
 
     def check(self) -> None:
         """Raise Ended where the SuperNode has ended."""
@@ -320,13 +311,10 @@ class Line:
             self.is_connected = True
             self._say(self._ready)
         fails, works = (added.rfind(text) for text in (FAILS, WORKS))
-        if self._hourly and works > fails:
-            self._hourly = None
-            self._say("the server is there again")
-        elif fails > works and self.is_connected and not self._hourly:
-            self._hourly = Hourly(self._say, self._clock)
-        if self._hourly:
-            self._hourly.say("the server cannot be reached; keeps trying")
+        is_away = self._is_away if fails == works else fails > works
+        if self.is_connected and is_away != self._is_away:
+            self._is_away = is_away
+            self._say(AWAY if is_away else "the server is there again")
 
 
 def check_secure(study: Study) -> None:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from importlib.metadata import version
 from ipaddress import ip_address
@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pydantic import StrictBool, StrictFloat, StrictInt
 
 from fedsynth_lib import __version__
 from fedsynth_lib.core.contract import BadInput, Charge, Encoder, Method, Privacy
@@ -29,6 +30,8 @@ from fedsynth_lib.federation.flower import Job
 from fedsynth_lib.federation.settings import ROW_COUNT, as_counted, job_of
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.release.deploy import evaluation, keys
+from fedsynth_lib.release.persons import row_budget, rows_that_count, unit_of
+from fedsynth_lib.runs.typed import typed
 from fedsynth_lib.tables.encode import clamped
 from fedsynth_lib.tables.form import Counted, Form, read_form
 from fedsynth_lib.tables.load import Table, load_table
@@ -43,19 +46,12 @@ _OF_RELEASE = (
     *("analyses", "ask", "check", "draft", "draft_rules", "intervals", "persons", "register"),
     *("saved", "summary", "your_table"),
 )
-STUDIED_TOO = ("__init__.py", *(f"release/{name}.py" for name in _OF_RELEASE))
+STUDIED_TOO = ("__init__.py", "runs/typed.py", *(f"release/{name}.py" for name in _OF_RELEASE))
 # 1.41 is the first whose SuperLink has all of its APIs on one port; what is used of its private
 # parts (tests/test_deploy_crashes.py has the list) may be another in the next one
 OLDEST_FLOWER, NEXT_FLOWER = (1, 41), (1, 42)
 FLOWER = f">={OLDEST_FLOWER[0]}.{OLDEST_FLOWER[1]},<{NEXT_FLOWER[0]}.{NEXT_FLOWER[1]}"
 IDENTIFIER = "give letters, digits and '_', no digit first"
-TYPES = {  # of entries in TOML, with what to give
-    str: (str, "a text in quotation marks"),
-    int: (int, "a whole number"),
-    float: (int | float, "a number"),
-    float | None: (int | float, "a number"),
-    bool: (bool, "true or false"),
-}
 FEWEST_ROWS = 2  # of a site: with one, all that it says is about one person
 
 
@@ -63,14 +59,15 @@ FEWEST_ROWS = 2  # of a site: with one, all that it says is about one person
 class Site:
     """A data owner as the others know it.
 
-    rows: as declared before the run, or as counted with noise. key: public, in OpenSSH's form; ''
-        in a simulation. publishes: its own figures of the evaluation as well.
+    rows: as declared before the run, or as counted with noise; where the schema has a unit, without
+        those of a person beyond `most_rows`. key: public, in OpenSSH's form; '' in a simulation.
+    publishes: its own figures of the evaluation as well.
     """
 
     name: str
-    rows: int
+    rows: StrictInt
     key: str = ""
-    publishes: bool = False
+    publishes: StrictBool = False
 
     def __post_init__(self):
         if not self.name.isidentifier():
@@ -106,22 +103,22 @@ class Study:
     folder: Path
     name: str
     method: str
-    epsilon: float
-    delta: float
+    epsilon: StrictFloat
+    delta: StrictFloat
     sites: tuple[Site, ...]
-    colluding: int = 1
-    absent: int = 0
-    minimum_group: int = 3
-    release: bool = False
-    seed: int = 0
-    counted_epsilon: float = 0.0
-    holdout: float = 0.0
-    evaluation_epsilon: float = 0.0
-    other_people: bool = True
-    synthetic_rows: int = 0
+    colluding: StrictInt = 1
+    absent: StrictInt = 0
+    minimum_group: StrictInt = 3
+    release: StrictBool = False
+    seed: StrictInt = 0
+    counted_epsilon: StrictFloat = 0.0
+    holdout: StrictFloat = 0.0
+    evaluation_epsilon: StrictFloat = 0.0
+    other_people: StrictBool = True
+    synthetic_rows: StrictInt = 0
     server: str = "localhost:9443"
     ca: str = ""
-    timeout: float = 600.0
+    timeout: StrictFloat = 600.0
     config: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
@@ -205,11 +202,6 @@ class Study:
         """The columns of every site's file."""
         form = read_form(self.folder / SCHEMA)
         where = self.folder / SCHEMA
-        if form.unit:
-            raise BadInput(
-                f"{where}: the unit is {form.unit!r}, and a study of several sites promises for a "
-                "row alone; remove unit and most_rows, and keep one row of each person."
-            )
         if form.questions:
             raise BadInput(
                 f"{where}: the draft asks about {', '.join(form.questions)}; correct each column, "
@@ -225,16 +217,39 @@ class Study:
         return form
 
     @property
-    def privacy(self) -> Privacy:
-        return self._privacy(self.epsilon)
+    def is_divided_in_secret(self) -> bool:
+        """Whether a site alone may know which of its rows are learned from."""
+        return self.release and bool(self.holdout or self.form.unit)
 
-    def _privacy(self, epsilon: float) -> Privacy:
+    @property
+    def most_rows(self) -> int:
+        """How many rows of a person count; 1 where the unit of privacy is a row."""
+        return max(1, self.form.most_rows)
+
+    @property
+    def unit(self) -> str:
+        """Whom epsilon and delta are for, in words."""
+        return unit_of(self.form) if self.form.unit else "each record"
+
+    def promised(self, epsilon: float) -> Privacy:
+        """Return what one of the study's jobs promises to a person, or to a row where that is the
+        unit."""
         return Privacy(
             epsilon,
             self.delta,
             curious=self.colluding + self.absent,  # whose shares of the noise are not needed
             noise_seed=None if self.release else "run",
         )
+
+    @property
+    def privacy(self) -> Privacy:
+        """The budget of the run for one row."""
+        return self._of_row(self.epsilon)
+
+    def _of_row(self, epsilon: float) -> Privacy:
+        """Return the budget for one row that gives what is promised, as all rows of a person are at
+        one site (see `release/persons.py`)."""
+        return row_budget(self.promised(epsilon), self.most_rows)
 
     @property
     def costs(self) -> dict[str, float]:
@@ -257,10 +272,10 @@ class Study:
 
     @property
     def before(self) -> list[Charge]:
-        """What each record has paid before the run: the count of its site's rows."""
+        """What each row has paid before the run: the count of its site's rows."""
         if not self.counted_epsilon:
             return []
-        return [Charge(ROW_COUNT, "laplace", 1 / self.counted_epsilon)]
+        return [Charge(ROW_COUNT, "laplace", self.most_rows / self.counted_epsilon)]
 
     @cached_property
     def plan(self) -> "Plan":
@@ -325,7 +340,7 @@ class Study:
             )
         return evaluation.job_for(
             self.form.schema,
-            self._privacy(self.evaluation_epsilon),
+            self._of_row(self.evaluation_epsilon),
             [max(1, round(site.rows * self.holdout)) for site in self.sites],
             synthetic=synthetic,
             config=evaluation.config_for(self.form.schema, published=published),
@@ -335,12 +350,21 @@ class Study:
         )
 
     def rows_to_learn_from(self, table: Table, key: bytes) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return (rows to learn from, rows set aside) of a site's table, which the key divides."""
+        """Return (rows to learn from, rows set aside) of a site's table, which the key divides.
+        Of a person further rows than `most_rows` are in neither, and the others on one side."""
+        table = rows_that_count(table, key=key)
         if not self.holdout:
             return table.frame, table.frame.iloc[:0]
+        by = {"key": key, "persons": table.persons}
         shares = [self.holdout, 1 - self.holdout]
-        aside, train = by_hash(table.frame, shares, key=key, purpose="split")
+        aside, train = by_hash(table.frame, shares, purpose="split", **by)
         return table.frame.iloc[train], table.frame.iloc[aside]
+
+    def synthetic_rows_in(self, path: Path) -> pd.DataFrame:
+        """Return the rows of a synthetic file, which are nobody's."""
+        columns = tuple(column for column in self.form.columns if column.name != self.form.unit)
+        form = replace(self.form, columns=columns, unit="", most_rows=0)
+        return load_table(path, schema=form.to_toml()).frame
 
     # --- what the parties compare -----------------------------------------------------------------
 
@@ -374,6 +398,7 @@ class Study:
             "order of columns": list(self.form.names),
             "ignored columns": list(self.form.ignored),
             "target": self.form.target,
+            "unit": [self.form.unit, self.form.most_rows],
             **self.beside,
             "code": f"fedsynth {__version__}, {code_digest()}",
         }
@@ -398,7 +423,7 @@ class Study:
         return [
             f"  method   {self.method}: {settings}",
             f"  columns  {', '.join(self.form.names)} (see {self.folder / SCHEMA})",
-            f"  budget   epsilon {self.epsilon:g}, delta {self.delta:g}, for each record"
+            f"  budget   epsilon {self.epsilon:g}, delta {self.delta:g}, for {self.unit}"
             + f"; {self.holdout:.0%} of the rows are set aside, and evaluate with epsilon "
             f"{self.evaluation_epsilon:g}, "
             f"{'of other people' if self.other_people else 'and both add up'}"
@@ -455,35 +480,8 @@ def read_study(folder: str | Path) -> Study:
     sites = document.pop("site", [])
     if not isinstance(sites, list) or not all(isinstance(site, dict) for site in sites):
         raise BadInput(f"{path}: write [[site]], with name, rows and key, for each site.")
-    read = (
-        read_entries(Site, site, f"{path}: site {number}") for number, site in enumerate(sites, 1)
-    )
-    return read_entries(Study, document, str(path), folder=folder, sites=tuple(read))
-
-
-def read_entries(kind: type, document: Mapping[str, Any], where: str, **given: Any) -> Any:
-    """Return a dataclass of this kind from the entries of a table of TOML.
-
-    given: fields that are not in the table. Raise BadInput for an entry that is unknown, missing,
-    or not of the type of its field.
-    """
-    known = {each.name: each for each in fields(kind) if each.name not in given}
-    for name, value in document.items():
-        if name not in known:
-            raise BadInput(
-                f"{where} has unknown entry {name!r}{closest(name, known)}; use {', '.join(known)}."
-            )
-        allowed, meant = TYPES.get(known[name].type, (dict, "a table"))
-        if not isinstance(value, allowed) or (isinstance(value, bool) and allowed is not bool):
-            raise BadInput(f"{where} has {name} = {value!r}; give {meant}.")
-    for name, each in known.items():
-        required = each.default is MISSING and each.default_factory is MISSING
-        if required and name not in document:
-            raise BadInput(f"{where} has no {name}; add it.")
-    try:
-        return kind(**document, **given)
-    except BadInput as error:  # of `__post_init__`, which does not know the file
-        raise BadInput(f"{where}: {error}") from None
+    read = tuple(typed(Site, site, f"{path}: site {n}") for n, site in enumerate(sites, 1))
+    return typed(Study, document | {"folder": folder, "sites": read}, str(path))
 
 
 def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
@@ -515,15 +513,16 @@ def load_site(study: Study, name: str, path: str | Path) -> Table:
     fit it, BadRows where its rows do not: with how many, for the eyes of its owner alone."""
     table = load_table(Path(path), schema=study.folder / SCHEMA, private=True)
     declared = study.sites[study.index_of(name)].rows
-    if len(table) < FEWEST_ROWS:
+    rows = len(rows_that_count(table, key=b""))  # as many by any key
+    if rows < FEWEST_ROWS:
         raise BadRows(
             f"{path}: there is one row; a site needs {FEWEST_ROWS} at least, for with one, all "
             "that it says is about one person.",
             "a site needs more rows",
         )
-    if not 0.5 < len(table) / declared < 2:
+    if not 0.5 < rows / declared < 2:
         raise BadRows(
-            f"{path}: there are {len(table)} rows and {declared} are declared for {name!r}; is "
+            f"{path}: there are {rows} rows and {declared} are declared for {name!r}; is "
             "this the right file?",
             "the file is not of about the declared number of rows",
         )
