@@ -253,8 +253,7 @@ def run(
     """
     import joblib
 
-    from fedsynth_lib.bundle.guard import guarded
-    from fedsynth_lib.bundle.kernels import Kernels
+    from fedsynth_lib.bundle import kernels as processes
     from fedsynth_lib.bundle.schedule import Schedule
 
     cores = joblib.cpu_count()
@@ -275,17 +274,13 @@ def run(
     }
     schedule = Schedule(list(chosen), expected, jobs)
     try:
-        with (
-            guarded() as guard,
-            Kernels(chosen, guard, env) as kernels,
-            Reporter(len(chosen)) as reporter,
-        ):
+        with processes.started(chosen, env) as kernels, Reporter(len(chosen)) as reporter:
             reporter.say(
                 f"profile {profile}, notebooks: {len(chosen)}, cells at a time: "
                 f"{jobs}, threads each: {threads}"
             )
-            for notebook in chosen if fresh else ():
-                forget(notebook, root)
+            for grid in {name for each in chosen for name in each.grids} if fresh else ():
+                shutil.rmtree(root / "data" / "cache" / "cells" / grid, ignore_errors=True)
             execute_all(schedule, values, outcomes, root=root, kernels=kernels, reporter=reporter)
     finally:  # after Ctrl-C too: the report is of all that there is
         from fedsynth_lib.bundle.report import refresh
@@ -297,12 +292,6 @@ def run(
             print(f"It shows what the other notebooks made; {rest}", flush=True)
         print("\n" + summary(outcomes), flush=True)
     return outcomes
-
-
-def forget(notebook: Notebook, root: Path) -> None:
-    """Delete the cached cells of a notebook's grids."""
-    for grid in notebook.grids:
-        shutil.rmtree(root / "data" / "cache" / "cells" / grid, ignore_errors=True)
 
 
 def execute_all(
@@ -321,30 +310,25 @@ def execute_all(
     running: list[Execution] = []
     ended: queue.SimpleQueue[Execution] = queue.SimpleQueue()
 
+    def begin(notebook: Notebook) -> None:
+        outcome = outcomes[notebook.stem]
+        given = {"profile": outcome.profile, "jobs": schedule.share(notebook)}
+        given = given | values[notebook.stem]
+        given = {name: value for name, value in given.items() if name in notebook.parameters}
+        line = reporter.start(notebook, schedule.minutes[notebook.stem])
+        places = {"root": root, "kernels": kernels, "line": line, "ended": ended}
+        running.append(Execution(notebook, given, outcome, **places))
+
     def close(execution: Execution) -> None:
         running.remove(execution)
-        if told := execution.close():
-            reporter.say(told)
+        if failure := execution.close():
+            reporter.say(failure)
         reporter.end(execution.notebook, str(execution.outcome))
 
     try:
         while schedule.waiting or running:
             while notebook := schedule.start([each.notebook for each in running]):
-                outcome = outcomes[notebook.stem]
-                given = {
-                    "profile": outcome.profile,
-                    "jobs": schedule.share(notebook),
-                    **values[notebook.stem],
-                }
-                given = {
-                    name: value for name, value in given.items() if name in notebook.parameters
-                }
-                line = reporter.start(notebook, schedule.minutes[notebook.stem])
-                running.append(
-                    Execution(
-                        notebook, given, outcome, root=root, kernels=kernels, line=line, ended=ended
-                    )
-                )
+                begin(notebook)
             with contextlib.suppress(queue.Empty):
                 close(ended.get(timeout=0.5))
             for execution in running:
