@@ -97,7 +97,7 @@ class Execution(threading.Thread):
             self.outcome.status = "ok" if self.error is None else "failed"
         self.outcome.minutes = round((time.monotonic() - self.begin) / 60, 2)
         self.outcome.finished = datetime.now().isoformat(" ", "minutes")
-        self.outcome.add(read_log(self.log))
+        vars(self.outcome).update(read_log(self.log))
         remember(self.root, self.notebook.stem, self.outcome)
         failed = self.outcome.status == "failed"
         return explain(self.notebook, self.error, self.executed) if failed else None
