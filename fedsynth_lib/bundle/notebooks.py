@@ -12,7 +12,7 @@ import operator
 import re
 import tokenize
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -35,6 +35,14 @@ BOUNDS = {
 }
 RUNNER_SETS = {"profile": "--profile", "jobs": "--jobs"}
 ANY = object()  # the default of a parameter that is computed
+# how a notebook says which grids it runs
+LOADS = re.compile(
+    r"""\b(?:works\.load|load_work|open_exhibit)\(\s*["'](\w+)["'](?:,\s*["']([^"']+)["'])?"""
+)
+ASKS = re.compile(r"""\.grid\(\s*["']([^"']+)["']""")
+RUNS = re.compile(r"""\brun_grid\([^#]*?\bname=["'](\w+)["']""")
+COMMENT = re.compile(r"^\s*#.*", re.MULTILINE)
+INFINITY = re.compile(r"""float\(["']inf["']\)|(?<!["'\w.])inf(?!["'\w.])""")
 
 
 @dataclass(frozen=True)
@@ -114,97 +122,48 @@ def read_notebook(path: Path) -> Notebook:
         raise BadInput(
             f"{path} is not a notebook that can be read ({error!r}): fetch it anew."
         ) from error
-    title = next(
-        (
-            line[2:]
-            for kind, text, _ in cells
-            for line in text.splitlines()
-            if line.startswith("# ")
-        ),
-        path.stem,
-    )
+    titles = re.findall(r"^# (.*)", "\n".join(text for _, text, _ in cells), re.MULTILINE)
     code = [text for kind, text, _ in cells if kind == "code"]
-    tagged = (
-        text
-        for kind, text, metadata in cells
-        if kind == "code" and "parameters" in metadata.get("tags", [])
-    )
+    tagged = [text for _, text, metadata in cells if "parameters" in metadata.get("tags", [])]
     try:
-        parameters = declared(next(tagged, ""))
+        parameters = declared("".join(tagged[:1]))
     except (SyntaxError, tokenize.TokenError) as error:
         raise BadInput(
             f"{path}: the `parameters` cell is not valid Python ({error}): correct it."
         ) from error
-    tables = tuple(_tables_of(code))
+    grids, tables = _grids_and_tables("\n".join(code))
     return Notebook(
         path,
-        title,
+        titles[0] if titles else path.stem,
         {name: replace(each, tables=tables) for name, each in parameters.items()},
         exhibits=tuple(facts.get("exhibits", ())),
         minutes=facts.get("minutes", {}),
         regenerate=facts.get("regenerate"),
         needs=tuple(facts.get("needs", ())),
         gathers=bool(facts.get("gathers", False)),
-        grids=tuple(_grid_names(code)),
+        grids=grids,
         code=tuple(code),
     )
 
 
-def _grid_names(code: Iterable[str]) -> Iterator[str]:
-    """The names of a notebook's grids: those that its calls of `run_grid` write out, and those of
-    the exhibits that it opens, or asks the works for which it loads."""
-    calls = [node for text in code for node in _calls(text)]
-    known = [_declared_grids(work) for work in _loaded(calls)]
-    for call in calls:
-        if _called(call, "run_grid"):
-            given = [word.value for word in call.keywords if word.arg == "name"]
-            yield from (name.value for name in given if isinstance(name, ast.Constant))
-        elif _called(call, "open_exhibit"):
-            work, exhibit = _literals(call)[:2]
-            yield from (name for each, name in _declared_grids(work).items() if each == exhibit)
-        elif _called(call, ".grid"):
-            asked = _literals(call)[:1]
-            yield from (grids[name] for name in asked for grids in known if name in grids)
+def _grids_and_tables(code: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of a notebook's grids, one for each call, and the tables of its works.
 
-
-def _tables_of(code: Iterable[str]) -> Iterator[str]:
-    """The tables of the works that a notebook loads, and of their grids; each once."""
-    found: dict[str, None] = {}
-    for document in map(_document, _loaded([node for text in code for node in _calls(text)])):
-        for part in (document, *document.get("grids", {}).values()):
-            found |= dict.fromkeys(part.get("tables", ()))
-    yield from found
-
-
-def _loaded(calls: Iterable[ast.Call]) -> list[str]:
-    """The works that calls load, or open an exhibit of; each once."""
-    ways = ("works.load", "load_work", "open_exhibit")
-    loads = [call for call in calls if any(_called(call, way) for way in ways)]
-    return list(dict.fromkeys(word for call in loads for word in _literals(call)[:1]))
-
-
-def _calls(source: str) -> list[ast.Call]:
-    """The calls in a cell in the order of its lines; none in a cell that is not Python."""
-    try:
-        nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
-    except SyntaxError:
-        return []
-    return sorted(nodes, key=lambda node: (node.lineno, node.col_offset))
-
-
-def _called(call: ast.Call, name: str) -> bool:
-    return ast.unparse(call.func).endswith(name)
-
-
-def _literals(call: ast.Call) -> list[str]:
-    return [word.value for word in call.args if isinstance(word, ast.Constant)]
-
-
-@cache
-def _declared_grids(work: str) -> dict[str, str]:
-    """Exhibit -> name of its grid, as a work declares them; read here, for the runner needs no more
-    of the library."""
-    return {exhibit: grid["name"] for exhibit, grid in _document(work).get("grids", {}).items()}
+    The grids are those that its calls of `run_grid` name, and those of the works that it loads
+    whose exhibits it opens or asks for. Works are read here, for the runner needs no more of the
+    library.
+    """
+    code = COMMENT.sub("", code)
+    loaded = LOADS.findall(code)
+    exhibits = [exhibit for _, exhibit in loaded] + ASKS.findall(code)
+    grids, tables = RUNS.findall(code), []
+    for work in dict.fromkeys(work for work, _ in loaded):
+        document = _document(work)
+        known = document.get("grids", {})
+        grids += [known[exhibit]["name"] for exhibit in exhibits if exhibit in known]
+        for part in (document, *known.values()):
+            tables += part.get("tables", ())
+    return tuple(grids), tuple(dict.fromkeys(tables))
 
 
 @cache
@@ -230,7 +189,7 @@ def declared(source: str) -> dict[str, Parameter]:
                 pass
             case _:
                 continue
-        default = _literal(value, otherwise=ANY)
+        default = _literal(ast.unparse(value), otherwise=ANY)
         comment = " ".join(
             comments[line] for line in range(node.lineno, node.end_lineno + 1) if line in comments
         )
@@ -246,8 +205,8 @@ def select(
 ) -> list[Notebook]:
     """The notebooks that --only names (all where it names none), from --from on, in reading
     order."""
-    named = [notebook.stem for token in only for notebook in _matching(notebooks, token)]
-    chosen = [notebook for notebook in notebooks if not named or notebook.stem in named]
+    named = [notebook for token in only for notebook in _matching(notebooks, token)]
+    chosen = [notebook for notebook in notebooks if not named or notebook in named]
     if start is not None:
         first = _matching(notebooks, start)[0]
         chosen = [notebook for notebook in chosen if notebook.stem >= first.stem]
@@ -262,22 +221,18 @@ def _matching(notebooks: list[Notebook], token: str) -> list[Notebook]:
     """The notebooks with this number, this name with or without the number, or else this part of a
     name."""
     name = Path(token).name.removesuffix(".ipynb")
-    if name.isdigit():
-        exact = [each for each in notebooks if int(re.match(r"\d+", each.stem)[0]) == int(name)]
-    else:
-        exact = [
-            each
-            for each in notebooks
-            if name in (each.stem, each.stem.lstrip("0123456789").lstrip("_"))
-        ]
-    if matching := exact or [
-        each for each in notebooks if name and not name.isdigit() and name in each.stem
-    ]:
-        return matching
-    raise BadInput(
-        "there is no notebook "
-        f"{token!r}{closest(name, [each.stem for each in notebooks])}: see --list."
-    )
+    found = []
+    for each in notebooks:
+        number, _, words = each.stem.partition("_")
+        same_number = name.isdigit() and name.lstrip("0") == number.lstrip("0")
+        if name in (each.stem, words) or same_number:
+            found.append(each)
+    if not found and name and not name.isdigit():
+        found = [each for each in notebooks if name in each.stem]
+    if not found:
+        near = closest(name, [each.stem for each in notebooks])
+        raise BadInput(f"there is no notebook {token!r}{near}: see --list.")
+    return found
 
 
 # --- parameters ----------------------------------------------------------------------------------
@@ -343,23 +298,13 @@ def read_value(text: str, parameter: Parameter, where: str) -> Any:
     return checked if isinstance(value, list) else checked[0]
 
 
-class _Infinity(ast.NodeTransformer):
-    """Lets `inf` and `float("inf")` pass as numbers; Python has no literal for them."""
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        return ast.Constant(float("inf")) if ast.unparse(node) == "float('inf')" else node
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return ast.Constant(float("inf")) if node.id == "inf" else node
-
-
-def _literal(expression: str | ast.expr, otherwise: Any = None) -> Any:
-    """The value of a literal; a text that is none stands for itself."""
+def _literal(text: str, otherwise: Any = None) -> Any:
+    """The value of a literal, in which `inf` and `float("inf")` are numbers; else `otherwise`, or
+    the text itself."""
     try:
-        node = ast.parse(expression, mode="eval") if isinstance(expression, str) else expression
-        return ast.literal_eval(_Infinity().visit(node))
+        return ast.literal_eval(INFINITY.sub("1e999", text))
     except (ValueError, SyntaxError):
-        return expression if isinstance(expression, str) else otherwise
+        return text if otherwise is None else otherwise
 
 
 def _fits(value: Any, parameter: Parameter) -> bool:
