@@ -68,7 +68,7 @@ def test_saving_the_same_figure_twice_gives_the_same_bytes(home):
 def test_a_picture_of_very_many_colours_is_cut_to_256_and_looks_the_same():
     saved = {}
     for name, cells in (("few", 2), ("many", 600)):
-        fig, ax = plt.subplots(figsize=(4, 4))
+        fig, ax = plt.subplots(figsize=(3, 3))
         ax.imshow(np.random.default_rng(0).random((cells, cells, 3)), interpolation="nearest")
         buffer = io.BytesIO()
         fig.savefig(buffer, format="png", dpi=300)
