@@ -1,5 +1,4 @@
-"""What a person sees of a run: the bar or the log lines, the error with its cell, the table, the
-last status."""
+"""What a person sees of a run: bars or log lines, errors, the closing table, the last status."""
 
 import contextlib
 import io
@@ -32,13 +31,16 @@ class Outcome:
     finished: str = ""
 
     def __str__(self) -> str:
+        """Write how it ended in one line of a log."""
         counts = f"{self.computed} cells computed, {self.reused} reused, {self.figures} figures"
         return f"{self.status} after {self.minutes:.1f} min, {counts}"
 
 
 class Line:
-    """What is shown of one running notebook; also the file that papermill writes its kernel's
-    stderr to.
+    """What is shown of one running notebook.
+
+    It is also the file that papermill writes the stderr of its kernel to. The last line of that,
+    such as a grid's progress, is shown beside the name.
 
     The last line of that, such as a grid's progress, is shown beside the name.
     """
@@ -48,10 +50,12 @@ class Line:
         self.begin = self.last = time.monotonic()
 
     def __str__(self) -> str:
+        """Write the name, the minutes so far and the last line of the kernel."""
         spent = (time.monotonic() - self.begin) / 60
         return f"{self.name}: {', '.join(filter(None, (f'{spent:.0f} min', self.progress)))}"
 
     def write(self, text: str) -> None:
+        """Keep the last line, if it is not of a warning."""
         for line in re.split(r"[\r\n]+", text):
             if line.strip() and not line.startswith(" ") and "Warning" not in line:
                 self.progress = line.strip()
@@ -81,16 +85,20 @@ class Reporter:
         self.whole = self.bars.add_task(f"0/{total}", total=total)
 
     def __enter__(self) -> "Reporter":
+        """Show the bars, on a terminal."""
         self.bars.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Take the bars away."""
         self.bars.stop()
 
     def say(self, text: str) -> None:
+        """Print a text, above the bars where there are any."""
         print(text, flush=True)  # above the bars, where there are any
 
     def start(self, notebook: Notebook, minutes: float | None) -> Line:
+        """Show that a notebook starts; its kernel writes into the line that is returned."""
         self.begun += 1
         task = self.bars.add_task(notebook.stem, total=None)
         line = self.lines[notebook.stem] = Line(notebook.stem, self.begun, task)
@@ -100,7 +108,7 @@ class Reporter:
         return line
 
     def tick(self) -> None:
-        """Called twice a second while notebooks run."""
+        """Show how far each notebook is; called twice a second while notebooks run."""
         now = time.monotonic()
         for line in self.lines.values():
             self.bars.update(line.task, description=str(line))
@@ -109,6 +117,7 @@ class Reporter:
                 self.say(f"[{line.number}/{self.total}] {line}")
 
     def end(self, notebook: Notebook, text: str) -> None:
+        """Show how a notebook ended."""
         self.ended += 1
         if line := self.lines.pop(notebook.stem, None):
             self.bars.remove_task(line.task)
@@ -118,7 +127,7 @@ class Reporter:
 
 
 def explain(notebook: Notebook, error: BaseException, executed: Path) -> str:
-    """What went wrong: the number and source of the cell, and the last line of the traceback."""
+    """Write what went wrong: number and source of the cell, and the last line of the traceback."""
     last = (
         f"{error.ename}: {error.evalue}"
         if hasattr(error, "ename")
@@ -142,8 +151,10 @@ def explain(notebook: Notebook, error: BaseException, executed: Path) -> str:
 
 
 def read_log(path: Path) -> dict[str, Any]:
-    """Cells computed and reused, figures written, and whether a stand-in was behind one, from a
-    notebook's run log."""
+    """Read a notebook's run log.
+
+    Returns cells computed and reused, figures written, and whether a stand-in was behind one.
+    """
     if not path.exists():
         return {}
     lines = path.read_text(encoding="utf-8").splitlines()
@@ -164,7 +175,7 @@ READER_GONE = 141  # what a shell says of a program that SIGPIPE ended
 
 
 def heard(work: Callable[[], int]) -> int:
-    """The exit status of `work`, with all that it printed written out.
+    """Return the exit status of `work`, with all that it printed written out.
 
     A letter that the terminal's encoding lacks is printed as an escape. Where whoever reads has
     enough (`| head`), the program ends without a word.
@@ -187,7 +198,7 @@ def heard(work: Callable[[], int]) -> int:
 
 
 def summary(outcomes: Mapping[str, Outcome]) -> str:
-    """The table at the end of a run, and where its figures rest on stand-ins."""
+    """Write the table at the end of a run, and where its figures rest on stand-ins."""
     head = ("notebook", "status", "minutes", "computed", "reused", "figures", "GiB")
     rows = [
         (
@@ -212,8 +223,11 @@ def summary(outcomes: Mapping[str, Outcome]) -> str:
 
 
 def listing(notebooks: Sequence[Notebook], last: Mapping[str, dict[str, Any]]) -> str:
-    """Name, expected minutes (from rows, or to compute by profile) and how the last run ended, a
-    line each; below it the title and the exhibits."""
+    """Write a line for each notebook, and below it the title and the exhibits.
+
+    The line has the name, expected minutes (from rows, or to compute by profile) and how the last
+    run ended.
+    """
     head = ("notebook", "rows", "smoke", "quick", "paper", "last run")
     rows, below = [], [""]
     for each in notebooks:
@@ -260,8 +274,10 @@ def aligned(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def remember(root: Path, stem: str, outcome: Outcome) -> None:
-    """Put the outcome into figures/runs/last.json, in one step so that a kill leaves no half
-    file."""
+    """Put the outcome into figures/runs/last.json.
+
+    It is replaced in one step, so that a kill leaves no half file.
+    """
     path = root / "figures" / "runs" / "last.json"
     known = {**read_last(root), stem: asdict(outcome)}
     temporary = path.with_name(f".last.{os.getpid()}.tmp")

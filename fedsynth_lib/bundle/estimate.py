@@ -24,8 +24,10 @@ def has_rows(notebook: Notebook, profile: str, root: Path) -> bool:
 def minutes_of(
     notebook: Notebook, profile: str, root: Path, *, fresh: bool = False
 ) -> float | None:
-    """Minutes that a notebook takes on 2 cores: from its rows, or to compute; None where it does
-    not say."""
+    """Return the minutes that a notebook takes on 2 cores, from its rows or to compute.
+
+    None where it does not say.
+    """
     if notebook.regenerate is not None and not fresh and has_rows(notebook, profile, root):
         return notebook.regenerate
     return notebook.minutes.get(profile)
@@ -34,8 +36,10 @@ def minutes_of(
 def warning(
     chosen: Sequence[Notebook], profile: str, root: Path, *, fresh: bool = False
 ) -> str | None:
-    """What to know before a run that computes for long: how long, and which run takes minutes. None
-    for a short one."""
+    """Write what to know before a run that computes for long; None for a short one.
+
+    That is how long it takes, and which runs take minutes.
+    """
 
     def total(notebooks: Sequence[Notebook], profile: str, *, fresh: bool = False) -> float:
         """Minutes for all on 2 cores, of which a short notebook takes one."""

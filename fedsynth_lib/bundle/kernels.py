@@ -1,5 +1,6 @@
-"""The kernels of a run: each notebook in a process of its own, with this interpreter and an
-environment of its own; and the end of all that they started.
+"""The kernels of a run, and the end of all that they started.
+
+Each notebook has a process of its own, with this interpreter and an environment of its own.
 
 Whatever kernels, profiles and start-up files the user has, none of them is used. No process that a
 run started outlives it, neither kernels nor their workers (loky, Ray), even after kill -9: kernels
@@ -52,8 +53,10 @@ class Kernels:
     env: Mapping[str, str]
 
     def spec(self, notebook: Notebook, env: Mapping[str, str]) -> str:
-        """The name of a kernel spec that runs in the notebook's folder, in an environment of its
-        own."""
+        """Write a kernel spec that runs in the notebook's folder, and return its name.
+
+        Its environment is its own.
+        """
         name = _name(notebook)
         place = [self.scratch / "warm", self._pid_file(notebook), notebook.path.resolve().parent]
         launch = [sys.executable, "-P", "-m", "fedsynth_lib.bundle.warm", "launch"]
@@ -150,7 +153,7 @@ def started(notebooks: Iterable[Notebook], env: Mapping[str, str]) -> Iterator[K
 
 
 def imported(cells: Iterable[str]) -> list[str]:
-    """The modules of LIBRARIES that these cells import, each once."""
+    """Return the modules of LIBRARIES that these cells import, each once."""
     return list(dict.fromkeys(name for text in cells for name in IMPORTED.findall(text)))
 
 
@@ -177,7 +180,7 @@ def warm_process(scratch: Path, modules: Iterable[str], env: Mapping[str, str]) 
 
 
 def _marked(scratch: Path) -> Iterator[tuple[psutil.Process, Path]]:
-    """The processes of a run, each with its mark."""
+    """Find the processes of a run, each with its mark."""
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             mark = process.environ().get(MARK)
@@ -186,7 +189,7 @@ def _marked(scratch: Path) -> Iterator[tuple[psutil.Process, Path]]:
 
 
 def _session(process: psutil.Process) -> int:
-    """The process id of its session's leader; where there are none, as on Windows, its own."""
+    """Return the process id of its session's leader; on Windows, which has none, its own."""
     return os.getsid(process.pid) if hasattr(os, "getsid") else process.pid
 
 

@@ -1,5 +1,4 @@
-"""The notebooks as the runner sees them: which there are, what they need, and which parameters they
-take.
+"""The notebooks as the runner sees them: what they need, and which parameters they take.
 
 Reads the files as they are and imports nothing but the standard library, so that a mistyped option
 is noticed before an environment is made.
@@ -56,8 +55,10 @@ class Parameter:
 
     @property
     def choices(self) -> list[str]:
-        """What a comment `one of: a, b` or `some of: a, b` lists, or the tables of `any of the
-        work's tables`; empty where it lists nothing."""
+        """Return what a comment lists: `one of: a, b`, `some of: a, b`, or the work's tables.
+
+        Empty where it lists nothing.
+        """
         if re.search(r"\b(?:any|some) of the work's\b", self.comment):
             return [*self.tables]
         found = re.search(r"\b(?:one|some) of:\s*([^;]+)", self.comment)
@@ -71,19 +72,21 @@ class Parameter:
 
     @property
     def many(self) -> bool:
+        """Whether it is a list."""
         return isinstance(self.default, list | tuple) or "some of:" in self.comment
 
     @property
     def names(self) -> bool:
-        """Whether it is an empty list and its comment says that names come into it, which may look
-        like numbers: `names of columns`, `columns that ...`, `any of the work's tables`."""
+        """Whether it is an empty list into which names come, which may look like numbers.
+
+        Its comment says `names of columns`, `columns that ...` or `any of the work's tables`.
+        """
         return self.default == [] and bool(re.match(r"names|columns|any of", self.comment))
 
 
 @dataclass(frozen=True)
 class Notebook:
-    """A notebook and what its metadata["fedsynth"] says: exhibits, expected minutes, notebooks it
-    needs."""
+    """A notebook and what its metadata["fedsynth"] says."""
 
     path: Path
     title: str
@@ -98,11 +101,12 @@ class Notebook:
 
     @property
     def stem(self) -> str:
+        """Return the name without its ending."""
         return self.path.stem
 
 
 def read_notebooks(folder: Path) -> list[Notebook]:
-    """The numbered notebooks of the folder in reading order."""
+    """Read the numbered notebooks of the folder, in reading order."""
     found = [read_notebook(path) for path in sorted(folder.glob("[0-9]*.ipynb"))]
     if not found:
         raise BadInput(f"there is no notebook in {folder}: fetch the project anew.")
@@ -110,7 +114,7 @@ def read_notebooks(folder: Path) -> list[Notebook]:
 
 
 def read_notebook(path: Path) -> Notebook:
-    """What the runner must know of one notebook; BadInput where the file is none."""
+    """Read what the runner must know of one notebook; BadInput where the file is none."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         cells = [
@@ -147,7 +151,7 @@ def read_notebook(path: Path) -> Notebook:
 
 
 def _grids_and_tables(code: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of a notebook's grids, one for each call, and the tables of its works.
+    """Return the names of a notebook's grids, one for each call, and the tables of its works.
 
     The grids are those that its calls of `run_grid` name, and those of the works that it loads
     whose exhibits it opens or asks for. Works are read here, for the runner needs no more of the
@@ -173,7 +177,7 @@ def _document(work: str) -> dict[str, Any]:
 
 
 def declared(source: str) -> dict[str, Parameter]:
-    """The parameters that a cell assigns, each with its default and its comment."""
+    """Read the parameters that a cell assigns, each with its default and its comment."""
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     comments = {
         token.start[0]: token.string.lstrip("# ")
@@ -203,8 +207,10 @@ def declared(source: str) -> dict[str, Parameter]:
 def select(
     notebooks: list[Notebook], only: Iterable[str] = (), start: str | None = None
 ) -> list[Notebook]:
-    """The notebooks that --only names (all where it names none), from --from on, in reading
-    order."""
+    """Choose the notebooks that --only names, all where it names none, and from --from on.
+
+    They are in reading order.
+    """
     named = [notebook for token in only for notebook in _matching(notebooks, token)]
     chosen = [notebook for notebook in notebooks if not named or notebook in named]
     if start is not None:
@@ -218,8 +224,10 @@ def select(
 
 
 def _matching(notebooks: list[Notebook], token: str) -> list[Notebook]:
-    """The notebooks with this number, this name with or without the number, or else this part of a
-    name."""
+    """Find the notebooks with this number or name, with or without the number.
+
+    Where there are none: those with this part of a name.
+    """
     name = Path(token).name.removesuffix(".ipynb")
     found = []
     for each in notebooks:
@@ -239,8 +247,9 @@ def _matching(notebooks: list[Notebook], token: str) -> list[Notebook]:
 
 
 def parameters_for(notebooks: list[Notebook], given: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Stem -> parameter -> value, from texts `name=value`; each goes to every notebook that has the
-    parameter.
+    """Read texts `name=value`: stem -> parameter -> value.
+
+    Each goes to every notebook that has the parameter.
 
     BadInput for a name that none of the notebooks has, or a value that one of them cannot take.
     """
@@ -266,7 +275,7 @@ def parameters_for(notebooks: list[Notebook], given: Iterable[str]) -> dict[str,
 
 
 def read_value(text: str, parameter: Parameter, where: str) -> Any:
-    """The value that a text stands for, checked against the parameter's default and comment."""
+    """Read the value of a text, checked against the parameter's default and comment."""
     value = _literal(text)
     if parameter.many and not isinstance(value, list | tuple):
         value = (
@@ -299,8 +308,10 @@ def read_value(text: str, parameter: Parameter, where: str) -> Any:
 
 
 def _literal(text: str, otherwise: Any = None) -> Any:
-    """The value of a literal, in which `inf` and `float("inf")` are numbers; else `otherwise`, or
-    the text itself."""
+    """Read a literal, in which `inf` and `float("inf")` are numbers.
+
+    Returns `otherwise`, or the text itself, for what is none.
+    """
     try:
         return ast.literal_eval(INFINITY.sub("1e999", text))
     except (ValueError, SyntaxError):
@@ -308,8 +319,10 @@ def _literal(text: str, otherwise: Any = None) -> Any:
 
 
 def _fits(value: Any, parameter: Parameter) -> bool:
-    """Whether a value is of the default's type: a whole number may stand for a number, None only
-    where it is said."""
+    """Whether a value is of the default's type.
+
+    A whole number may stand for a number, None only where the comment says so.
+    """
     default = parameter.default
     if default is ANY or default is None or (value is None and "None" in parameter.comment):
         return True
@@ -335,8 +348,10 @@ def _looks_like_path(text: str) -> bool:
 
 
 def _checked(value: Any, parameter: Parameter, where: str) -> Any:
-    """The value, or BadInput where the parameter's comment rules it out; a file's path is made
-    absolute: a notebook runs in a folder of its own."""
+    """Return the value; BadInput where the parameter's comment rules it out.
+
+    The path of a file is made absolute, as a notebook runs in a folder of its own.
+    """
     choices = parameter.choices
     if parameter.is_path and value:
         return str(existing_file(value, f"-p {parameter.name}"))

@@ -55,8 +55,10 @@ class Request:
 
 
 def warm_up(modules: Iterable[str]) -> None:
-    """Import the modules and what every kernel needs; the notebook reports what cannot be
-    imported."""
+    """Import the modules and what every kernel needs.
+
+    The notebook reports what cannot be imported.
+    """
     os.environ.setdefault("MPLBACKEND", INLINE)  # matplotlib reads it when it is imported
     for name in (*KERNEL, *modules):
         with contextlib.suppress(Exception):
@@ -69,8 +71,10 @@ def warm_up(modules: Iterable[str]) -> None:
 
 
 def serve(listener: socket.socket) -> Request:
-    """Fork a process for each request, which sends its process id. Returns in these processes
-    only."""
+    """Fork a process for each request, which sends its process id.
+
+    Returns in these processes only.
+    """
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system collects those that ended
     while True:
         client, _ = listener.accept()
@@ -86,7 +90,7 @@ def serve(listener: socket.socket) -> Request:
 
 
 def read(client: socket.socket) -> Request:
-    """The request that `ask` sends."""
+    """Read the request that `ask` sends."""
     _, streams, _, _ = socket.recv_fds(client, 1, 3)
     with client.makefile("rb") as rest:
         return Request(streams=streams, **json.loads(rest.read()))
@@ -133,8 +137,10 @@ def launch(address: str, pid_file: str, folder: str, *arguments: str) -> int:
 
 
 def ask(address: str, arguments: Sequence[str]) -> int | None:
-    """Ask the warm process for a fork; its process id, or None where the warm process is not
-    there."""
+    """Ask the warm process for a fork; return its process id.
+
+    None where the warm process is not there.
+    """
     if not hasattr(socket, "AF_UNIX"):  # Windows
         return None
     request = {"arguments": arguments, "folder": os.getcwd(), "env": dict(os.environ)}
