@@ -57,7 +57,7 @@ install() { # PYTHON LOCK...: with pip, whose words are shown; last torch, whose
 make_venv() {
     mkdir -p "${venv%/*}" 2>/dev/null && [[ -w ${venv%/*} ]] ||
         fail "${venv%/*} cannot be written to: set FEDSYNTH_HOME to a folder of yours, where environment and results then go."
-    if [[ -e $venv || -L $venv ]] && ! [[ -f $marker || $(readlink "$venv") == "${venv##*/}"-* ]]; then
+    if [[ -e $venv || -L $venv ]] && [[ $(readlink "$venv") != "${venv##*/}"-* ]]; then
         fail "$venv is an environment that run_all.sh has not made, so it is left alone: rename it, or activate it with the packages of requirements.lock in it."
     fi
     local new old="" old_python="$venv/bin/python"
@@ -78,12 +78,7 @@ make_venv() {
         printf '%s\n' '#!/usr/bin/env bash' 'exec "$(dirname "$0")/python" -P -m fedsynth_lib "$@"' >"$new/bin/fedsynth"
         chmod +x "$new/bin/fedsynth"
         stamp "${wanted[@]}" >"$new/complete"
-        if [[ -L $venv ]]; then
-            old="$(cd -P "$venv" 2>/dev/null && pwd)" || true
-        elif [[ -e $venv ]]; then # of an earlier version of this script
-            old="$venv-old"
-            mv "$venv" "$old"
-        fi
+        old="$(cd -P "$venv" 2>/dev/null && pwd)" || true
         "$new/bin/python" -c 'import os, sys; os.symlink(sys.argv[1], sys.argv[3]); os.replace(sys.argv[3], sys.argv[2])' \
             "${new##*/}" "$venv" "$venv.new"
         if [[ $old == "$venv"-* && $old != "$new" ]]; then rm -rf "$old"; fi

@@ -6,6 +6,7 @@ import signal
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import fedsynth_lib.bundle  # noqa: F401, I001  (before nbformat: see there)
 import numpy as np
 import pandas as pd
 import pytest
@@ -27,13 +28,24 @@ SCHEMA = Schema(
 )
 
 
-FIRST = ("test_verdict.py", "test_superlink.py", "test_deploy_processes.py")
+FIRST = (  # files, the longest preparation first
+    "test_verdict.py",
+    "test_superlink.py",
+    "test_deploy_processes.py",
+    "test_deploy_crashes.py",
+    "test_deploy.py",
+    "test_ray.py",
+    "test_report.py",
+    "test_kernels.py",
+    "test_environment.py",
+)
 
 
 def pytest_collection_modifyitems(items):
-    """What takes a minute to prepare comes first: processes share out the last tests among them, and
-    each would prepare it."""
-    items.sort(key=lambda item: item.path.name not in FIRST)
+    """Put files that prepare something for long first: processes share out the last tests among
+    them (`--dist worksteal`), and each would prepare it."""
+    places = {name: place for place, name in enumerate(FIRST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(FIRST)))
 
 
 def make_frame(num_rows: int, seed: int = 0) -> pd.DataFrame:

@@ -55,7 +55,7 @@ time.sleep = short
 ASK = """#!{python} -SP
 import os, sys
 sys.path.insert(0, {root!r})
-from fedsynth_lib.bundle.launch import ask
+from fedsynth_lib.bundle.warm import ask
 if ask({address!r}, sys.argv) is None:
     os.execv({command!r}, sys.argv)
 """

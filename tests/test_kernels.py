@@ -15,9 +15,9 @@ import pytest
 from tiny import alive, wait_for, write
 
 from fedsynth_lib.bundle import kernels, runner, warm
-from fedsynth_lib.bundle.guard import Guard, guarded
 from fedsynth_lib.bundle.notebooks import read_notebooks
 
+ROOT = Path(__file__).resolve().parents[1]
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="kernels are forked on Linux only")
 
 FACTS = """import json, os, random, sys, threading
@@ -61,7 +61,13 @@ def way(request, monkeypatch):
 
 def test_each_notebook_has_a_clean_kernel_of_its_own(home, way):
     for stem in ("00_a", "01_b"):
-        write(home, stem, IMPORTS, FACTS, "import warnings; warnings.warn('far off')")
+        write(
+            home,
+            stem,
+            "import numpy as np, matplotlib",
+            FACTS,
+            "import warnings; warnings.warn('far off')",
+        )
     assert runner.main(["--jobs", "1"]) == 0
     first, second = (
         json.loads((home / "notebooks" / f"{stem}.jsonl.facts").read_text())
@@ -100,10 +106,8 @@ def test_a_forked_kernel_computes_as_a_cold_one_does_with_threads_and_worker_pro
 def test_kernels_are_forked_only_from_a_process_that_works_without_threads():
     """Threads do not survive a fork: a library that starts one at import must be left out of
     LIBRARIES."""
-    root = Path(__file__).resolve().parents[1]
-    modules = warm.imported(
-        text for notebook in read_notebooks(root / "notebooks") for text in notebook.code
-    )
+    notebooks = read_notebooks(ROOT / "notebooks")
+    modules = kernels.imported(text for notebook in notebooks for text in notebook.code)
     assert {"torch", "pandas", "fedsynth_lib.runs.grid"} <= set(modules)
     look = "from fedsynth_lib.bundle import warm; import os, sys; warm.warm_up(sys.argv[1:])\n"
     look += (
@@ -113,7 +117,7 @@ def test_kernels_are_forked_only_from_a_process_that_works_without_threads():
     look += "print('matplotlib_inline.backend_inline' in sys.modules)"
     env = {
         **os.environ,
-        "PYTHONPATH": str(root),
+        "PYTHONPATH": str(ROOT),
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
     }
@@ -174,22 +178,15 @@ def ignores(process, number):
 
 
 @ON_LINUX
-def test_signals_reach_a_forked_kernel_and_its_status_comes_back(tmp_path):
-    root = Path(__file__).resolve().parents[1]
-    with guarded() as guard, kernels.Kernels([], guard, {"PYTHONPATH": str(root)}) as made:
-        made._warm_up([])
-        config = guard.scratch / "connection.json"
-        launch = [
-            sys.executable,
-            "-P",
-            "-m",
-            "fedsynth_lib.bundle.launch",
-            str(made.address),
-            str(tmp_path / "pid"),
-            ".",
-        ]
-        env = {**os.environ, "PYTHONPATH": str(root), **guard.env("a")}
-        kernel = subprocess.Popen([*launch, "-f", str(config)], env=env)
+def test_signals_reach_a_forked_kernel_and_its_stand_in_ends_with_it(tmp_path):
+    env = {"PYTHONPATH": str(ROOT)}
+    with kernels.started([], env) as made:
+        kernels.warm_process(made.scratch, [], env)
+        config = made.scratch / "connection.json"
+        launch = [sys.executable, "-P", "-m", "fedsynth_lib.bundle.warm", "launch"]
+        launch += [str(made.scratch / "warm"), str(tmp_path / "pid"), ".", "-f", str(config)]
+        env = {**os.environ, **env, kernels.MARK: str(made.scratch / "a")}
+        kernel = subprocess.Popen(launch, env=env)
         wait_for(lambda: config.exists() and config.read_text(), 120)
         forked = psutil.Process(int((tmp_path / "pid").read_text()))
         assert forked.pid != kernel.pid and forked.ppid() != kernel.pid
@@ -198,7 +195,7 @@ def test_signals_reach_a_forked_kernel_and_its_status_comes_back(tmp_path):
         time.sleep(0.5)
         assert alive(forked)
         kernel.send_signal(signal.SIGTERM)
-        assert kernel.wait(120) == 128 + signal.SIGTERM
+        kernel.wait(120)
         wait_for(lambda: not alive(forked), 120)
 
 
@@ -209,7 +206,7 @@ def test_only_modules_of_known_libraries_are_imported_before_the_fork():
         "%magic",
         "import os",
     ]
-    assert warm.imported(cells) == ["numpy", "fedsynth_lib.figures", "fedsynth_lib.figures.special"]
+    assert kernels.imported(cells) == ["numpy", "fedsynth_lib.figures"]
 
 
 @ON_LINUX
@@ -225,5 +222,5 @@ def test_a_kernel_is_reached_by_files_not_by_ports(home):
 
 
 def test_a_kernel_is_reached_by_ports_where_the_path_is_too_long_for_a_socket(tmp_path):
-    long = Guard(tmp_path / ("x" * kernels.LONGEST_SOCKET))
-    assert kernels.Kernels([], long, {}).config(SimpleNamespace(stem="00_a")) == {}
+    long = kernels.Kernels(tmp_path / ("x" * kernels.LONGEST_SOCKET), {})
+    assert long.config(SimpleNamespace(stem="00_a")) == {}

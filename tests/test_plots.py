@@ -188,14 +188,15 @@ def test_heat_maps_share_one_scale_and_one_order():
     assert fig.axes[-1].get_ylabel() == "association"
 
 
-def test_maps_on_their_own_scales_write_their_numbers_and_stand_in_lines():
-    table = pd.DataFrame({"0.2": [0.1, 0.25], "real": [1.0, 0.5]}, index=["adult", "bank"])
-    fig = heatmap({f"m{k}": (k + 1) * table for k in range(3)}, columns=2, written=".2f", apart=1)
-    shown = [ax for ax in fig.axes if ax.axison]
-    assert [ax.get_title() for ax in shown] == ["m0", "m1", "m2"] and len(fig.axes) == 4
+def test_maps_write_their_numbers_and_stand_in_lines():
+    table = pd.DataFrame({"a": [0.1, 0.25], "b": [1.0, 0.5]}, index=["a", "b"])
+    fig = heatmap(
+        {f"m{k}": (k + 1) * table for k in range(3)}, scale=(0, 3), columns=2, written=".2f"
+    )
+    shown = [ax for ax in fig.axes if ax.axison][:3]
+    assert [ax.get_title() for ax in shown] == ["m0", "m1", "m2"] and len(fig.axes) == 5
     assert [text.get_text() for text in shown[0].texts] == ["0.10", "1.00", "0.25", "0.50"]
     assert [ax.collections[0].get_array().max() for ax in shown] == [1, 2, 3]
-    assert shown[0].lines[0].get_xdata()[0] == 1  # before the last column
 
 
 def pairs():

@@ -232,11 +232,8 @@ def test_a_terminal_has_a_bar_and_a_line_for_each_running_notebook():
         while part := os.read(ours, 10**5):
             read += part
     text = read.decode()
-    drawn = [part.strip() for part in re.split(r"[\r\n]|\x1b\[A", text) if part.strip()]
+    plain = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "\n", text)  # but for colours and moves
+    drawn = [part.strip() for part in re.split(r"[\r\n]", plain) if part.strip()]
     assert "00_first: 0 min, a grid: 1/3 cells" in drawn and max(map(len, drawn)) <= 60
     assert any(part.startswith("01_second: 0 min, another: xxx") for part in drawn)
-    assert (
-        "[1/2] 00_first: ok" in drawn
-        and "[2/2] 01_second: ok" in drawn
-        and drawn[-1].startswith("2/2 |")
-    )
+    assert "[1/2] 00_first: ok" in drawn and "[2/2] 01_second: ok" in drawn and "2/2" in drawn

@@ -158,26 +158,21 @@ def test_a_notebook_computes_unless_rows_of_its_own_are_there(home, two):
 
 
 def test_a_long_run_says_so_first_and_how_to_avoid_it(home, two):
-    told = estimate.warning(two, "paper", home)
-    assert "about 20 hours on 2 cores: 2 notebooks have no committed rows in this profile." in told
-    assert "finished cells are kept" in told and told.endswith(
-        "--profile smoke takes about 2 minutes."
-    )
+    def told(profile, notebooks=two, **options):
+        return estimate.warning(notebooks, profile, home, **options)
+
+    assert "about 20 hours on 2 cores: 2 notebooks have no committed rows" in told("paper")
+    assert told("paper").endswith("\n--profile smoke takes about 2 minutes.")
     commit(home, "quick", "20_first", "30_third")
-    assert estimate.warning(two, "paper", home).endswith("--profile quick takes about 1 minute.")
+    assert told("paper").endswith("; --profile quick takes about 1 minute.")
     commit(home, "paper", "20_first")
-    told = estimate.warning(two, "paper", home)
-    assert (
-        "about 10 hours" in told
-        and "--only 20 takes about 1 minute, from committed rows; --profile quick" in told
-    )
-    assert estimate.warning(two, "quick", home) is None
-    told = estimate.warning(two, "quick", home, fresh=True)
-    assert "about 40 minutes" in told and told.endswith(
-        "Without --fresh it takes about 1 minute, from committed rows."
-    )
-    assert estimate.warning(two[:1], "quick", home, fresh=True) is None
-    assert estimate.warning(two, "smoke", home) is None
+    assert "about 10 hours" in told("paper")
+    assert "\n--only 20 takes about 1 minute; --profile" in told("paper")
+    assert told("quick") is None
+    assert "about 40 minutes" in told("quick", fresh=True)
+    assert "\nleaving out --fresh takes about 1 minute;" in told("quick", fresh=True)
+    assert told("quick", two[:1], fresh=True) is None
+    assert told("smoke") is None
 
 
 def test_the_warning_comes_before_anything_starts(home, two, capsys, monkeypatch):

@@ -101,21 +101,6 @@ def test_the_printed_setting_is_marked_where_it_was_tried():
     assert [text.get_text() for text in alone.legends[0].get_texts()] == ["best of ours"]
 
 
-def test_candidates_stand_on_their_axes_and_the_scale_reads_scores():
-    figure = parallel_coordinates({"adult": table()}, {"adult": GRID})
-    figure.canvas.draw()
-    ax = figure.axes[0]
-    texts = [(text.get_text(), round(text.get_position()[1], 3)) for text in ax.texts]
-    assert texts == [("32", 0.25), ("64", 0.75), ("[8]", 0.167), ("[8, 4]", 0.5), ("[4]", 0.833)]
-    (scale,) = ax.child_axes
-    assert scale.get_ylim() == pytest.approx((-5.24, -0.76))
-    assert [tick.get_text() for tick in ax.get_xticklabels()] == [
-        "width",
-        "layers",
-        "log-\ncluster",
-    ]
-
-
 def test_equal_scores_and_a_single_configuration_can_be_drawn():
     parallel_coordinates({"adult": table(log_cluster=[-2.0] * 4)}, {"adult": GRID}).canvas.draw()
     parallel_coordinates({"adult": table().head(1)}, {"adult": GRID}).canvas.draw()
@@ -144,32 +129,6 @@ def bars(ax):
     return {round(bar.get_y() + bar.get_height() / 2): bar.get_width() for bar in ax.patches}
 
 
-def test_the_most_important_stands_on_top_with_its_correlation_beside_it():
-    figure = sensitivity_bars({"adult": shares(), "bank": shares(importance=[0.6, 0.3, 0.1])})
-    left, right, below, _ = figure.axes
-    assert [tick.get_text() for tick in left.get_yticklabels()] == [
-        "layers",
-        "batch size",
-        "weight decay",
-    ]
-    assert bars(left) == {0: 0.1, 1: 0.2, 2: 0.7}
-    assert {spot: width for spot, width in bars(right).items() if width == width} == {
-        1: 0.5,
-        2: -0.25,
-    }
-    assert left.get_ylim() == right.get_ylim()
-    assert [tick.get_text() for tick in below.get_yticklabels()] == [
-        "layers",
-        "weight decay",
-        "batch size",
-    ]
-    colours = {
-        bar.get_width() > 0: (to_hex(bar.get_facecolor()), bar.get_hatch()) for bar in right.patches
-    }
-    assert colours[True] != colours[False]  # hatched too, for greyscale
-    assert (left.get_title(loc="left"), below.get_title(loc="left")) == ("adult", "bank")
-
-
 def test_chance_intervals_and_printed_places_are_shown_where_there_are_any():
     known = shares(chance=[0.3, 0.4, 0.9], low=[0.1, -0.5, np.nan], high=[0.8, 0.1, np.nan])
     left, right = sensitivity_bars(
@@ -182,6 +141,13 @@ def test_chance_intervals_and_printed_places_are_shown_where_there_are_any():
         (2, 0.4),
     ]
     assert left.get_xlim()[1] == pytest.approx(1.05 * 0.9)
+    assert [tick.get_text() for tick in left.get_yticklabels()] == [
+        "layers",
+        "batch size",
+        "weight decay",
+    ]
+    hatches = {bar.get_width() > 0: bar.get_hatch() for bar in right.patches}
+    assert hatches[True] != hatches[False]  # for greyscale
     segments = [
         s
         for lines in right.collections
@@ -246,18 +212,12 @@ def test_a_map_draws_each_square_by_its_share_and_real_rows_behind():
     assert front.get_sizes()[0] == 2 * behind.get_sizes()[0]
 
 
-def test_lower_bounds_are_drawn_as_shares_of_their_claims():
+def test_runs_with_too_little_noise_are_crosses_not_hollow_marks():
     lines = {"method": ["fedbn", "aim"], "epsilon": [1.0, 4.0], "lower": [0.9, 2.0]}
     (ax,) = special.lower_bounds(pd.DataFrame(lines).assign(control=[3.0, 8.0])).axes
     assert [label.get_text() for label in ax.get_yticklabels()] == ["FedBN, ε = 1", "AIM, ε = 4"]
-    marks = sorted(float(line.get_xdata()[0]) for line in ax.lines if line.get_marker() != "None")
-    assert marks == [0.5, 0.9, 2.0, 3.0]
-
-
-def test_runs_with_too_little_noise_are_crosses_not_hollow_marks():
-    lines = {"method": ["fedbn"], "epsilon": [1.0], "lower": [0.9], "control": [3.0]}
-    (ax,) = special.lower_bounds(pd.DataFrame(lines)).axes
     marks = {float(line.get_xdata()[0]): line for line in ax.lines if len(line.get_xdata()) == 1}
+    assert {0.5, 0.9, 2.0, 3.0} == {at for at in marks if at != 1}  # shares of their claims
     assert marks[3.0].get_marker() == "x" and marks[0.9].get_marker() == look("fedbn").marker
     index = pd.MultiIndex.from_tuples([("AIM", 1.0), ("AIM", 10.0)], names=["method", "epsilon"])
     found = ("epsilon_bound", "epsilon_ceiling", "attack_tpr1", "attack_tpr1_low")

@@ -9,17 +9,17 @@ import sys
 import psutil
 import pytest
 
-from fedsynth_lib.bundle import guard, launch, runner
+from fedsynth_lib.bundle import kernels, runner, warm
 
 
 def test_a_kernel_without_sockets_of_files_is_cold_and_waited_for(tmp_path, monkeypatch):
     monkeypatch.delattr(socket, "AF_UNIX")
-    monkeypatch.setattr(launch.sys, "platform", "win32")
+    monkeypatch.setattr(warm.sys, "platform", "win32")
     asked = []
     monkeypatch.setattr(subprocess, "call", lambda command: asked.append(command) or 3)
     monkeypatch.setattr(os, "execv", lambda *_: pytest.fail("its parent would be gone"))
     monkeypatch.chdir(tmp_path)
-    assert launch.main("nowhere", str(tmp_path / "pid"), ".", "-f", "connection.json") == 3
+    assert warm.launch("nowhere", str(tmp_path / "pid"), ".", "-f", "connection.json") == 3
     assert asked == [[sys.executable, "-m", "ipykernel_launcher", "-f", "connection.json"]]
     assert (tmp_path / "pid").read_text(encoding="utf-8") == str(os.getpid())
 
@@ -32,4 +32,4 @@ def test_a_run_goes_on_without_locks_of_files(tmp_path, monkeypatch):
 
 def test_a_kernel_is_ended_without_sessions(monkeypatch):
     monkeypatch.delattr(os, "getsid")
-    assert guard._session(psutil.Process()) == os.getpid()
+    assert kernels._session(psutil.Process()) == os.getpid()

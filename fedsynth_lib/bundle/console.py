@@ -1,9 +1,7 @@
-"""What a person sees of a run: the bar or the log lines, the error with its cell, the table, the
-last status."""
+"""What a person sees of a run: bars or log lines, errors, the closing table, the last status."""
 
 import contextlib
 import io
-import itertools
 import json
 import os
 import re
@@ -32,36 +30,35 @@ class Outcome:
     standin: bool = False
     finished: str = ""
 
-    def add(self, done: Mapping[str, Any]) -> None:
-        """Take over what `read_log` found."""
-        for name, value in done.items():
-            setattr(self, name, value)
-
     def __str__(self) -> str:
+        """Write how it ended in one line of a log."""
         counts = f"{self.computed} cells computed, {self.reused} reused, {self.figures} figures"
         return f"{self.status} after {self.minutes:.1f} min, {counts}"
 
 
 class Line:
-    """What is shown of one running notebook; also the file that papermill writes its kernel's
-    stderr to.
+    """What is shown of one running notebook.
 
-    The last line of that, say a grid's progress, stands beside the name.
+    It is also the file that papermill writes the stderr of its kernel to. The last line of that,
+    such as a grid's progress, is shown beside the name.
+
+    The last line of that, such as a grid's progress, is shown beside the name.
     """
 
-    def __init__(self, name: str, number: int):
-        self.name, self.number, self.heard = name, number, ""
+    def __init__(self, name: str, number: int, task: int):
+        self.name, self.number, self.task, self.progress = name, number, task, ""
         self.begin = self.last = time.monotonic()
-        self.bar = None  # on a terminal
 
     def __str__(self) -> str:
+        """Write the name, the minutes so far and the last line of the kernel."""
         spent = (time.monotonic() - self.begin) / 60
-        return f"{self.name}: {', '.join(filter(None, (f'{spent:.0f} min', self.heard)))}"
+        return f"{self.name}: {', '.join(filter(None, (f'{spent:.0f} min', self.progress)))}"
 
     def write(self, text: str) -> None:
+        """Keep the last line, if it is not of a warning."""
         for line in re.split(r"[\r\n]+", text):
             if line.strip() and not line.startswith(" ") and "Warning" not in line:
-                self.heard = line.strip()
+                self.progress = line.strip()
 
     def flush(self) -> None:
         """Nothing is held back."""
@@ -74,78 +71,63 @@ class Reporter:
     """
 
     def __init__(self, total: int, *, every: float = 60.0):
-        self.total, self.every, self.started, self.done = total, every, 0, 0
+        self.total, self.every, self.begun, self.ended = total, every, 0, 0
         self.lines: dict[str, Line] = {}  # of the notebooks that run
-        self.bar = (
-            self._bar("{n_fmt}/{total_fmt} |{bar:20}| {elapsed}", position=0)
-            if sys.stderr.isatty()
-            else None
+        from rich.console import Console  # --list and --check need no packages
+        from rich.progress import BarColumn, Progress, TextColumn
+        from rich.table import Column
+
+        column = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True))
+        terminal = Console(stderr=True)
+        self.bars = Progress(
+            column, BarColumn(20), console=terminal, disable=not terminal.is_terminal
         )
+        self.whole = self.bars.add_task(f"0/{total}", total=total)
 
     def __enter__(self) -> "Reporter":
+        """Show the bars, on a terminal."""
+        self.bars.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        for bar in (*(line.bar for line in self.lines.values()), self.bar):
-            if bar is not None:
-                bar.close()
-
-    def _bar(self, form: str, position: int) -> Any:
-        from tqdm import tqdm
-
-        return tqdm(
-            total=self.total,
-            file=sys.stderr,
-            dynamic_ncols=True,
-            bar_format=form,
-            position=position,
-            leave=not position,
-        )
+        """Take the bars away."""
+        self.bars.stop()
 
     def say(self, text: str) -> None:
-        if self.bar is not None:
-            self.bar.write(text, file=sys.stdout)
-        else:
-            print(text, flush=True)
+        """Print a text, above the bars where there are any."""
+        print(text, flush=True)  # above the bars, where there are any
 
     def start(self, notebook: Notebook, minutes: float | None) -> Line:
-        self.started += 1
-        line = self.lines[notebook.stem] = Line(notebook.stem, self.started)
-        if self.bar is not None:
-            taken = {each.bar.pos for each in self.lines.values() if each.bar is not None}
-            line.bar = self._bar(
-                "  {desc}", position=next(n for n in itertools.count(1) if -n not in taken)
-            )
-            line.bar.set_description_str(str(line))
-        else:
-            expected = f", about {minutes:g} min" if minutes is not None else ""
+        """Show that a notebook starts; its kernel writes into the line that is returned."""
+        self.begun += 1
+        task = self.bars.add_task(notebook.stem, total=None)
+        line = self.lines[notebook.stem] = Line(notebook.stem, self.begun, task)
+        expected = f", about {minutes:g} min" if minutes is not None else ""
+        if self.bars.disable:
             self.say(f"[{line.number}/{self.total}] {line.name} starts{expected}")
         return line
 
     def tick(self) -> None:
-        """Called twice a second while notebooks run."""
+        """Show how far each notebook is; called twice a second while notebooks run."""
         now = time.monotonic()
         for line in self.lines.values():
-            if line.bar is not None:
-                line.bar.set_description_str(str(line))
-            elif now - line.last >= self.every:
+            self.bars.update(line.task, description=str(line))
+            if self.bars.disable and now - line.last >= self.every:
                 line.last = now
                 self.say(f"[{line.number}/{self.total}] {line}")
-        if self.bar is not None:
-            self.bar.refresh()
 
     def end(self, notebook: Notebook, text: str) -> None:
-        line = self.lines.pop(notebook.stem, None)
-        if line is not None and line.bar is not None:
-            line.bar.close()
-        self.done += 1
-        self.say(f"[{self.done}/{self.total}] {notebook.stem}: {text}")
-        if self.bar is not None:
-            self.bar.update()
+        """Show how a notebook ended."""
+        self.ended += 1
+        if line := self.lines.pop(notebook.stem, None):
+            self.bars.remove_task(line.task)
+        place = f"{self.ended}/{self.total}"
+        self.bars.update(self.whole, completed=self.ended, description=place)
+        self.say(f"[{place}] {notebook.stem}: {text}")
 
 
 def explain(notebook: Notebook, error: BaseException, executed: Path) -> str:
-    """What went wrong: the number and source of the cell, and the last line of the traceback."""
+    """Write what went wrong: number and source of the cell, and the last line of the traceback."""
     last = (
         f"{error.ename}: {error.evalue}"
         if hasattr(error, "ename")
@@ -153,47 +135,38 @@ def explain(notebook: Notebook, error: BaseException, executed: Path) -> str:
     )
     if type(error).__name__ == "DeadKernelError":
         last = "the kernel died, often for want of memory: try --jobs 1."
-    try:
+    cells, begun = [], 0
+    with contextlib.suppress(OSError, ValueError):
         cells = json.loads(executed.read_text(encoding="utf-8"))["cells"]
-    except (OSError, ValueError):
-        return f"{notebook.stem} failed: {last}"
     added = {"injected-parameters", "papermill-error-cell-tag"}  # cells that are not the author's
     cells = [cell for cell in cells if not added & set(cell["metadata"].get("tags", []))]
-    states = [
-        cell["metadata"].get("papermill", {}) if cell["cell_type"] == "code" else {}
-        for cell in cells
-    ]
-    begun = [index for index, state in enumerate(states) if state.get("start_time")]
-    failed = next(
-        (index for index in begun if states[index].get("exception")), begun[-1] if begun else 0
-    )
-    source = "".join(cells[failed]["source"]).rstrip().splitlines()
-    lines = [
-        f"{notebook.stem} failed in cell {failed + 1}:",
-        *(f"    | {line}" for line in source),
-        last,
-    ]
-    return "\n".join([*lines, f"The executed copy: {executed}"])
+    for number, cell in enumerate(cells, 1):
+        if cell["metadata"].get("papermill", {}).get("start_time"):
+            begun = number
+    if not begun:
+        return f"{notebook.stem} failed: {last}"
+    source = textwrap.indent("".join(cells[begun - 1]["source"]).rstrip(), "    | ", lambda _: True)
+    where = f"{notebook.stem} failed in cell {begun}:"
+    return "\n".join([where, source, last, f"The executed copy: {executed}"])
 
 
 def read_log(path: Path) -> dict[str, Any]:
-    """Cells computed and reused, figures written, and whether a stand-in was behind one, from a
-    notebook's run log."""
-    with contextlib.suppress(FileNotFoundError):
-        events = [
-            json.loads(line)
-            for line in path.read_text(encoding="utf-8").splitlines()
-            if line.endswith("}")
-        ]
-        figures = {event["path"] for event in events if event["event"] == "figure"}
-        grids = [event for event in events if event["event"] == "grid"]
-        return {
-            "computed": sum(grid["computed"] for grid in grids),
-            "reused": sum(grid["reused"] for grid in grids),
-            "figures": len(figures),
-            "standin": any("-standin" in Path(figure).parent.name for figure in figures),
-        }
-    return {}
+    """Read a notebook's run log.
+
+    Returns cells computed and reused, figures written, and whether a stand-in was behind one.
+    """
+    if not path.exists():
+        return {}
+    lines = path.read_text(encoding="utf-8").splitlines()
+    events = [json.loads(line) for line in lines if line.endswith("}")]  # a kill cuts the last
+    figures = {event["path"] for event in events if event["event"] == "figure"}
+    grids = [event for event in events if event["event"] == "grid"]
+    return {
+        "computed": sum(grid["computed"] for grid in grids),
+        "reused": sum(grid["reused"] for grid in grids),
+        "figures": len(figures),
+        "standin": any("-standin" in Path(figure).parent.name for figure in figures),
+    }
 
 
 # --- the streams ---------------------------------------------------------------------------------
@@ -202,7 +175,7 @@ READER_GONE = 141  # what a shell says of a program that SIGPIPE ended
 
 
 def heard(work: Callable[[], int]) -> int:
-    """The exit status of `work`, with all that it printed written out.
+    """Return the exit status of `work`, with all that it printed written out.
 
     A letter that the terminal's encoding lacks is printed as an escape. Where whoever reads has
     enough (`| head`), the program ends without a word.
@@ -225,7 +198,7 @@ def heard(work: Callable[[], int]) -> int:
 
 
 def summary(outcomes: Mapping[str, Outcome]) -> str:
-    """The table at the end of a run, and where its figures rest on stand-ins."""
+    """Write the table at the end of a run, and where its figures rest on stand-ins."""
     head = ("notebook", "status", "minutes", "computed", "reused", "figures", "GiB")
     rows = [
         (
@@ -250,8 +223,11 @@ def summary(outcomes: Mapping[str, Outcome]) -> str:
 
 
 def listing(notebooks: Sequence[Notebook], last: Mapping[str, dict[str, Any]]) -> str:
-    """Name, expected minutes (from rows, or to compute by profile) and how the last run ended, a
-    line each; below it the title and the exhibits."""
+    """Write a line for each notebook, and below it the title and the exhibits.
+
+    The line has the name, expected minutes (from rows, or to compute by profile) and how the last
+    run ended.
+    """
     head = ("notebook", "rows", "smoke", "quick", "paper", "last run")
     rows, below = [], [""]
     for each in notebooks:
@@ -298,8 +274,10 @@ def aligned(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def remember(root: Path, stem: str, outcome: Outcome) -> None:
-    """Put the outcome into figures/runs/last.json, in one step so that a kill leaves no half
-    file."""
+    """Put the outcome into figures/runs/last.json.
+
+    It is replaced in one step, so that a kill leaves no half file.
+    """
     path = root / "figures" / "runs" / "last.json"
     known = {**read_last(root), stem: asdict(outcome)}
     temporary = path.with_name(f".last.{os.getpid()}.tmp")

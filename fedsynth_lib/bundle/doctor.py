@@ -1,4 +1,6 @@
-"""What this machine has and what a run would use: python -m fedsynth_lib doctor
+"""Report what this machine has and what a run would use.
+
+python -m fedsynth_lib doctor
 
 Prints versions (those that differ from requirements.lock are marked), cores, memory, GPU, disk
 space, and from where each table would come. Downloads no table. Exit status 1 where a package
@@ -21,7 +23,7 @@ ASKED = ("requirements.in", "requirements-all.in")
 
 
 def direct_packages() -> list[str]:
-    """The packages that requirements.in and requirements-all.in name."""
+    """Return the packages that requirements.in and requirements-all.in name."""
     texts = [(ROOT / name).read_text(encoding="utf-8") for name in ASKED]
     lines = [line for text in texts for line in text.splitlines()]
     names = [re.match(r"[\w.-]+", line)[0] for line in lines if line and not line.startswith("#")]
@@ -58,7 +60,7 @@ def machine() -> list[str]:
 
 
 def gpu() -> str:
-    """The graphics cards that torch can use."""
+    """Name the graphics cards that torch can use."""
     try:
         import torch
     except ImportError as error:
@@ -68,8 +70,10 @@ def gpu() -> str:
 
 
 def tables() -> list[str]:
-    """Each registered table and where load_table would take it from; each official host is asked
-    once."""
+    """List registered tables and where load_table would take them from.
+
+    Each official host is asked once.
+    """
     from fedsynth_lib.tables.load import REGISTRY, available
 
     found = {key: available(key) for key in REGISTRY}

@@ -1,5 +1,6 @@
-"""Whether the running Python has what a lock file says; run_all.sh asks before it makes an
-environment.
+"""Whether the running Python has what a lock file says.
+
+run_all.sh asks before it makes an environment.
 
     python fedsynth_lib/bundle/environment.py requirements.lock requirements-all.in
     python fedsynth_lib/bundle/environment.py --any-version requirements.lock requirements-all.in
@@ -15,8 +16,10 @@ WANTED = ("requirements.lock", "requirements-all.in")  # the second for torch, w
 
 
 def pins(*files: str | Path) -> dict[str, str]:
-    """Package -> exact version, of the lines of lock and .in files that hold for this Python and
-    system; what has no exact version there is left out."""
+    """Read the exact versions of packages that hold for this Python and system.
+
+    They are in the lines of lock and .in files. What has no exact version there is left out.
+    """
     try:
         from packaging.requirements import Requirement
     except ImportError:  # an environment without the packages has pip's own copy
@@ -36,7 +39,7 @@ def pins(*files: str | Path) -> dict[str, str]:
 
 
 def installed(name: str) -> str | None:
-    """The installed version of a package, or None."""
+    """Return the installed version of a package, or None."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -44,8 +47,10 @@ def installed(name: str) -> str | None:
 
 
 def unmet(*files: str | Path) -> list[str]:
-    """One text for each package that is missing or has another version; a local build (2.13.0+cpu)
-    counts as 2.13.0."""
+    """Return one text for each package that is missing or has another version.
+
+    A local build (2.13.0+cpu) counts as 2.13.0.
+    """
     found = {name: (installed(name), exact) for name, exact in pins(*files).items()}
     return [
         f"{name} is missing" if has is None else f"{name} is {has}, not {exact}"
@@ -55,8 +60,10 @@ def unmet(*files: str | Path) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Exit status: 0 where every package of these files is installed, else 1. With `--any-version`
-    other versions are named, and will do."""
+    """Return 0 where every package of these files is installed, else 1.
+
+    With `--any-version` other versions are named, and will do.
+    """
     files = [each for each in arguments if each != "--any-version"]
     try:
         found = unmet(*files)

@@ -24,8 +24,10 @@ def has_rows(notebook: Notebook, profile: str, root: Path) -> bool:
 def minutes_of(
     notebook: Notebook, profile: str, root: Path, *, fresh: bool = False
 ) -> float | None:
-    """Minutes that a notebook takes on 2 cores: from its rows, or to compute; None where it does
-    not say."""
+    """Return the minutes that a notebook takes on 2 cores, from its rows or to compute.
+
+    None where it does not say.
+    """
     if notebook.regenerate is not None and not fresh and has_rows(notebook, profile, root):
         return notebook.regenerate
     return notebook.minutes.get(profile)
@@ -34,53 +36,36 @@ def minutes_of(
 def warning(
     chosen: Sequence[Notebook], profile: str, root: Path, *, fresh: bool = False
 ) -> str | None:
-    """What to know before a run that computes for long: how long, and how to avoid it. None for a
-    short one."""
-    with_rows = [each for each in chosen if not fresh and has_rows(each, profile, root)]
-    computing = [each for each in chosen if each not in with_rows]
-    total = _total(computing, profile, root, fresh=fresh)
-    if total <= LONG:
+    """Write what to know before a run that computes for long; None for a short one.
+
+    That is how long it takes, and which runs take minutes.
+    """
+
+    def total(notebooks: Sequence[Notebook], profile: str, *, fresh: bool = False) -> float:
+        """Minutes for all on 2 cores, of which a short notebook takes one."""
+        each = [minutes_of(notebook, profile, root, fresh=fresh) or 0.0 for notebook in notebooks]
+        return sum(minutes if minutes > ALONE else minutes / 2 for minutes in each)
+
+    with_rows = [each for each in chosen if has_rows(each, profile, root)]
+    computing = [each for each in chosen if fresh or each not in with_rows]
+    minutes = total(computing, profile, fresh=fresh)
+    if minutes <= LONG:
         return None
-    lacking = [each for each in computing if each.grids and not fresh]
-    why = f": {len(lacking)} notebooks have no committed rows in this profile" if lacking else ""
-    said = (
-        f"This run computes for up to about {_duration(total)} on 2 cores{why}. "
-        "It may be stopped with Ctrl-C and started again: finished cells are kept."
+    lacking = sum(bool(each.grids) for each in chosen if each not in with_rows)
+    why = f": {lacking} notebooks have no committed rows in this profile" if lacking else ""
+    ways = {}  # what takes minutes -> how many
+    if fresh:
+        ways["leaving out --fresh"] = total(chosen, profile)
+    elif with_rows:
+        ways[f"--only {','.join(each.stem[:2] for each in with_rows)}"] = total(with_rows, profile)
+    for smaller in PROFILES[: PROFILES.index(profile)]:
+        ways[f"--profile {smaller}"] = total(chosen, smaller)
+    shown = [f"{way} takes about {_duration(m)}" for way, m in ways.items() if m <= LONG]
+    return (
+        f"This run computes for up to about {_duration(minutes)} on 2 cores{why}. "
+        "It may be stopped with Ctrl-C and started again: finished experiments are kept.\n"
+        f"{'; '.join(shown) or '--only runs a part of the notebooks (see --list)'}."
     )
-    return f"{said}\n{_way_out(chosen, with_rows, profile, root, fresh=fresh)}"
-
-
-def _way_out(
-    chosen: Sequence[Notebook],
-    with_rows: Sequence[Notebook],
-    profile: str,
-    root: Path,
-    *,
-    fresh: bool,
-) -> str:
-    """One sentence about the nearest to what was asked for that takes minutes."""
-    if fresh and (minutes := _total(chosen, profile, root)) <= LONG:
-        return f"Without --fresh it takes about {_duration(minutes)}, from committed rows."
-    ways = []
-    if with_rows:
-        minutes, numbers = (
-            _total(with_rows, profile, root),
-            ",".join(each.stem[:2] for each in with_rows),
-        )
-        ways.append(f"--only {numbers} takes about {_duration(minutes)}, from committed rows")
-    for smaller in reversed(PROFILES[: PROFILES.index(profile)]):
-        if (minutes := _total(chosen, smaller, root)) <= LONG:
-            ways.append(f"--profile {smaller} takes about {_duration(minutes)}")
-            break
-    return "; ".join(ways or ["--only runs a part of the notebooks (see --list)"]) + "."
-
-
-def _total(
-    notebooks: Sequence[Notebook], profile: str, root: Path, *, fresh: bool = False
-) -> float:
-    """Minutes for all on 2 cores, of which a short notebook takes one."""
-    each = [minutes_of(notebook, profile, root, fresh=fresh) or 0.0 for notebook in notebooks]
-    return sum(minutes if minutes > ALONE else minutes / 2 for minutes in each)
 
 
 def _duration(minutes: float) -> str:

@@ -17,8 +17,10 @@ from fedsynth_lib.core.store import within, write_atomically
 
 
 def name_places(executed: Path) -> None:
-    """Name input and output in the metadata of an executed copy from the project on: papermill
-    notes where they are on this machine."""
+    """Name input and output of an executed copy from the project on.
+
+    Papermill notes where they are on this machine.
+    """
     notebook = json.loads(executed.read_text(encoding="utf-8"))
     noted = notebook["metadata"]["papermill"]
     noted |= {name: within(Path(noted[name])) for name in ("input_path", "output_path")}
@@ -27,8 +29,9 @@ def name_places(executed: Path) -> None:
 
 
 class Execution(threading.Thread):
-    """Runs papermill, so that the main thread is free for the clock and for Ctrl-C; puts itself
-    into `ended` then.
+    """Runs papermill, so that the main thread is free for the clock and for Ctrl-C.
+
+    It puts itself into `ended` then.
 
     The executed copy lands in figures/executed/<profile>/, the run log in figures/runs/<profile>/.
     An error is kept.
@@ -60,6 +63,7 @@ class Execution(threading.Thread):
         self.start()
 
     def run(self) -> None:
+        """Execute the notebook, and keep its error."""
         try:
             import papermill
 
@@ -88,8 +92,7 @@ class Execution(threading.Thread):
         )
 
     def close(self) -> str | None:
-        """End what is left of the kernel and fill in the outcome; what to tell about an error, if
-        there was one."""
+        """End what is left of the kernel and fill in the outcome; explain an error, if any."""
         stopped = not self.finished  # looked at before its kernel is killed, which is an error too
         self.kernels.end(self.notebook)
         self.join(5)
@@ -97,7 +100,7 @@ class Execution(threading.Thread):
             self.outcome.status = "ok" if self.error is None else "failed"
         self.outcome.minutes = round((time.monotonic() - self.begin) / 60, 2)
         self.outcome.finished = datetime.now().isoformat(" ", "minutes")
-        self.outcome.add(read_log(self.log))
+        vars(self.outcome).update(read_log(self.log))
         remember(self.root, self.notebook.stem, self.outcome)
         failed = self.outcome.status == "failed"
         return explain(self.notebook, self.error, self.executed) if failed else None

@@ -1,5 +1,7 @@
-"""JupyterLab on a copy of the notebooks: running a lesson saves outputs into it, and the checkout
-stays as it is."""
+"""JupyterLab on a copy of the notebooks.
+
+Running a lesson saves outputs into it, and the checkout stays as it is.
+"""
 
 import filecmp
 import subprocess

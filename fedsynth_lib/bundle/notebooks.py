@@ -1,5 +1,4 @@
-"""The notebooks as the runner sees them: which there are, what they need, and which parameters they
-take.
+"""The notebooks as the runner sees them: what they need, and which parameters they take.
 
 Reads the files as they are and imports nothing but the standard library, so that a mistyped option
 is noticed before an environment is made.
@@ -12,7 +11,7 @@ import operator
 import re
 import tokenize
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -35,6 +34,14 @@ BOUNDS = {
 }
 RUNNER_SETS = {"profile": "--profile", "jobs": "--jobs"}
 ANY = object()  # the default of a parameter that is computed
+# how a notebook says which grids it runs
+LOADS = re.compile(
+    r"""\b(?:works\.load|load_work|open_exhibit)\(\s*["'](\w+)["'](?:,\s*["']([^"']+)["'])?"""
+)
+ASKS = re.compile(r"""\.grid\(\s*["']([^"']+)["']""")
+RUNS = re.compile(r"""\brun_grid\([^#]*?\bname=["'](\w+)["']""")
+COMMENT = re.compile(r"^\s*#.*", re.MULTILINE)
+INFINITY = re.compile(r"""float\(["']inf["']\)|(?<!["'\w.])inf(?!["'\w.])""")
 
 
 @dataclass(frozen=True)
@@ -48,8 +55,10 @@ class Parameter:
 
     @property
     def choices(self) -> list[str]:
-        """What a comment `one of: a, b` or `some of: a, b` lists, or the tables of `any of the
-        work's tables`; empty where it lists nothing."""
+        """Return what a comment lists: `one of: a, b`, `some of: a, b`, or the work's tables.
+
+        Empty where it lists nothing.
+        """
         if re.search(r"\b(?:any|some) of the work's\b", self.comment):
             return [*self.tables]
         found = re.search(r"\b(?:one|some) of:\s*([^;]+)", self.comment)
@@ -63,19 +72,21 @@ class Parameter:
 
     @property
     def many(self) -> bool:
+        """Whether it is a list."""
         return isinstance(self.default, list | tuple) or "some of:" in self.comment
 
     @property
     def names(self) -> bool:
-        """Whether it is an empty list and its comment says that names come into it, which may look
-        like numbers: `names of columns`, `columns that ...`, `any of the work's tables`."""
+        """Whether it is an empty list into which names come, which may look like numbers.
+
+        Its comment says `names of columns`, `columns that ...` or `any of the work's tables`.
+        """
         return self.default == [] and bool(re.match(r"names|columns|any of", self.comment))
 
 
 @dataclass(frozen=True)
 class Notebook:
-    """A notebook and what its metadata["fedsynth"] says: exhibits, expected minutes, notebooks it
-    needs."""
+    """A notebook and what its metadata["fedsynth"] says."""
 
     path: Path
     title: str
@@ -90,11 +101,12 @@ class Notebook:
 
     @property
     def stem(self) -> str:
+        """Return the name without its ending."""
         return self.path.stem
 
 
 def read_notebooks(folder: Path) -> list[Notebook]:
-    """The numbered notebooks of the folder in reading order."""
+    """Read the numbered notebooks of the folder, in reading order."""
     found = [read_notebook(path) for path in sorted(folder.glob("[0-9]*.ipynb"))]
     if not found:
         raise BadInput(f"there is no notebook in {folder}: fetch the project anew.")
@@ -102,7 +114,7 @@ def read_notebooks(folder: Path) -> list[Notebook]:
 
 
 def read_notebook(path: Path) -> Notebook:
-    """What the runner must know of one notebook; BadInput where the file is none."""
+    """Read what the runner must know of one notebook; BadInput where the file is none."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         cells = [
@@ -114,97 +126,48 @@ def read_notebook(path: Path) -> Notebook:
         raise BadInput(
             f"{path} is not a notebook that can be read ({error!r}): fetch it anew."
         ) from error
-    title = next(
-        (
-            line[2:]
-            for kind, text, _ in cells
-            for line in text.splitlines()
-            if line.startswith("# ")
-        ),
-        path.stem,
-    )
+    titles = re.findall(r"^# (.*)", "\n".join(text for _, text, _ in cells), re.MULTILINE)
     code = [text for kind, text, _ in cells if kind == "code"]
-    tagged = (
-        text
-        for kind, text, metadata in cells
-        if kind == "code" and "parameters" in metadata.get("tags", [])
-    )
+    tagged = [text for _, text, metadata in cells if "parameters" in metadata.get("tags", [])]
     try:
-        parameters = declared(next(tagged, ""))
+        parameters = declared("".join(tagged[:1]))
     except (SyntaxError, tokenize.TokenError) as error:
         raise BadInput(
             f"{path}: the `parameters` cell is not valid Python ({error}): correct it."
         ) from error
-    tables = tuple(_tables_of(code))
+    grids, tables = _grids_and_tables("\n".join(code))
     return Notebook(
         path,
-        title,
+        titles[0] if titles else path.stem,
         {name: replace(each, tables=tables) for name, each in parameters.items()},
         exhibits=tuple(facts.get("exhibits", ())),
         minutes=facts.get("minutes", {}),
         regenerate=facts.get("regenerate"),
         needs=tuple(facts.get("needs", ())),
         gathers=bool(facts.get("gathers", False)),
-        grids=tuple(_grid_names(code)),
+        grids=grids,
         code=tuple(code),
     )
 
 
-def _grid_names(code: Iterable[str]) -> Iterator[str]:
-    """The names of a notebook's grids: those that its calls of `run_grid` write out, and those of
-    the exhibits that it opens, or asks the works for which it loads."""
-    calls = [node for text in code for node in _calls(text)]
-    known = [_declared_grids(work) for work in _loaded(calls)]
-    for call in calls:
-        if _called(call, "run_grid"):
-            given = [word.value for word in call.keywords if word.arg == "name"]
-            yield from (name.value for name in given if isinstance(name, ast.Constant))
-        elif _called(call, "open_exhibit"):
-            work, exhibit = _literals(call)[:2]
-            yield from (name for each, name in _declared_grids(work).items() if each == exhibit)
-        elif _called(call, ".grid"):
-            asked = _literals(call)[:1]
-            yield from (grids[name] for name in asked for grids in known if name in grids)
+def _grids_and_tables(code: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of a notebook's grids, one for each call, and the tables of its works.
 
-
-def _tables_of(code: Iterable[str]) -> Iterator[str]:
-    """The tables of the works that a notebook loads, and of their grids; each once."""
-    found: dict[str, None] = {}
-    for document in map(_document, _loaded([node for text in code for node in _calls(text)])):
-        for part in (document, *document.get("grids", {}).values()):
-            found |= dict.fromkeys(part.get("tables", ()))
-    yield from found
-
-
-def _loaded(calls: Iterable[ast.Call]) -> list[str]:
-    """The works that calls load, or open an exhibit of; each once."""
-    ways = ("works.load", "load_work", "open_exhibit")
-    loads = [call for call in calls if any(_called(call, way) for way in ways)]
-    return list(dict.fromkeys(word for call in loads for word in _literals(call)[:1]))
-
-
-def _calls(source: str) -> list[ast.Call]:
-    """The calls in a cell in the order of its lines; none in a cell that is not Python."""
-    try:
-        nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
-    except SyntaxError:
-        return []
-    return sorted(nodes, key=lambda node: (node.lineno, node.col_offset))
-
-
-def _called(call: ast.Call, name: str) -> bool:
-    return ast.unparse(call.func).endswith(name)
-
-
-def _literals(call: ast.Call) -> list[str]:
-    return [word.value for word in call.args if isinstance(word, ast.Constant)]
-
-
-@cache
-def _declared_grids(work: str) -> dict[str, str]:
-    """Exhibit -> name of its grid, as a work declares them; read here, for the runner needs no more
-    of the library."""
-    return {exhibit: grid["name"] for exhibit, grid in _document(work).get("grids", {}).items()}
+    The grids are those that its calls of `run_grid` name, and those of the works that it loads
+    whose exhibits it opens or asks for. Works are read here, for the runner needs no more of the
+    library.
+    """
+    code = COMMENT.sub("", code)
+    loaded = LOADS.findall(code)
+    exhibits = [exhibit for _, exhibit in loaded] + ASKS.findall(code)
+    grids, tables = RUNS.findall(code), []
+    for work in dict.fromkeys(work for work, _ in loaded):
+        document = _document(work)
+        known = document.get("grids", {})
+        grids += [known[exhibit]["name"] for exhibit in exhibits if exhibit in known]
+        for part in (document, *known.values()):
+            tables += part.get("tables", ())
+    return tuple(grids), tuple(dict.fromkeys(tables))
 
 
 @cache
@@ -214,7 +177,7 @@ def _document(work: str) -> dict[str, Any]:
 
 
 def declared(source: str) -> dict[str, Parameter]:
-    """The parameters that a cell assigns, each with its default and its comment."""
+    """Read the parameters that a cell assigns, each with its default and its comment."""
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     comments = {
         token.start[0]: token.string.lstrip("# ")
@@ -230,7 +193,7 @@ def declared(source: str) -> dict[str, Parameter]:
                 pass
             case _:
                 continue
-        default = _literal(value, otherwise=ANY)
+        default = _literal(ast.unparse(value), otherwise=ANY)
         comment = " ".join(
             comments[line] for line in range(node.lineno, node.end_lineno + 1) if line in comments
         )
@@ -244,10 +207,12 @@ def declared(source: str) -> dict[str, Parameter]:
 def select(
     notebooks: list[Notebook], only: Iterable[str] = (), start: str | None = None
 ) -> list[Notebook]:
-    """The notebooks that --only names (all where it names none), from --from on, in reading
-    order."""
-    named = [notebook.stem for token in only for notebook in _matching(notebooks, token)]
-    chosen = [notebook for notebook in notebooks if not named or notebook.stem in named]
+    """Choose the notebooks that --only names, all where it names none, and from --from on.
+
+    They are in reading order.
+    """
+    named = [notebook for token in only for notebook in _matching(notebooks, token)]
+    chosen = [notebook for notebook in notebooks if not named or notebook in named]
     if start is not None:
         first = _matching(notebooks, start)[0]
         chosen = [notebook for notebook in chosen if notebook.stem >= first.stem]
@@ -259,33 +224,32 @@ def select(
 
 
 def _matching(notebooks: list[Notebook], token: str) -> list[Notebook]:
-    """The notebooks with this number, this name with or without the number, or else this part of a
-    name."""
+    """Find the notebooks with this number or name, with or without the number.
+
+    Where there are none: those with this part of a name.
+    """
     name = Path(token).name.removesuffix(".ipynb")
-    if name.isdigit():
-        exact = [each for each in notebooks if int(re.match(r"\d+", each.stem)[0]) == int(name)]
-    else:
-        exact = [
-            each
-            for each in notebooks
-            if name in (each.stem, each.stem.lstrip("0123456789").lstrip("_"))
-        ]
-    if matching := exact or [
-        each for each in notebooks if name and not name.isdigit() and name in each.stem
-    ]:
-        return matching
-    raise BadInput(
-        "there is no notebook "
-        f"{token!r}{closest(name, [each.stem for each in notebooks])}: see --list."
-    )
+    found = []
+    for each in notebooks:
+        number, _, words = each.stem.partition("_")
+        same_number = name.isdigit() and name.lstrip("0") == number.lstrip("0")
+        if name in (each.stem, words) or same_number:
+            found.append(each)
+    if not found and name and not name.isdigit():
+        found = [each for each in notebooks if name in each.stem]
+    if not found:
+        near = closest(name, [each.stem for each in notebooks])
+        raise BadInput(f"there is no notebook {token!r}{near}: see --list.")
+    return found
 
 
 # --- parameters ----------------------------------------------------------------------------------
 
 
 def parameters_for(notebooks: list[Notebook], given: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Stem -> parameter -> value, from texts `name=value`; each goes to every notebook that has the
-    parameter.
+    """Read texts `name=value`: stem -> parameter -> value.
+
+    Each goes to every notebook that has the parameter.
 
     BadInput for a name that none of the notebooks has, or a value that one of them cannot take.
     """
@@ -311,7 +275,7 @@ def parameters_for(notebooks: list[Notebook], given: Iterable[str]) -> dict[str,
 
 
 def read_value(text: str, parameter: Parameter, where: str) -> Any:
-    """The value that a text stands for, checked against the parameter's default and comment."""
+    """Read the value of a text, checked against the parameter's default and comment."""
     value = _literal(text)
     if parameter.many and not isinstance(value, list | tuple):
         value = (
@@ -343,28 +307,22 @@ def read_value(text: str, parameter: Parameter, where: str) -> Any:
     return checked if isinstance(value, list) else checked[0]
 
 
-class _Infinity(ast.NodeTransformer):
-    """Lets `inf` and `float("inf")` pass as numbers; Python has no literal for them."""
+def _literal(text: str, otherwise: Any = None) -> Any:
+    """Read a literal, in which `inf` and `float("inf")` are numbers.
 
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        return ast.Constant(float("inf")) if ast.unparse(node) == "float('inf')" else node
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return ast.Constant(float("inf")) if node.id == "inf" else node
-
-
-def _literal(expression: str | ast.expr, otherwise: Any = None) -> Any:
-    """The value of a literal; a text that is none stands for itself."""
+    Returns `otherwise`, or the text itself, for what is none.
+    """
     try:
-        node = ast.parse(expression, mode="eval") if isinstance(expression, str) else expression
-        return ast.literal_eval(_Infinity().visit(node))
+        return ast.literal_eval(INFINITY.sub("1e999", text))
     except (ValueError, SyntaxError):
-        return expression if isinstance(expression, str) else otherwise
+        return text if otherwise is None else otherwise
 
 
 def _fits(value: Any, parameter: Parameter) -> bool:
-    """Whether a value is of the default's type: a whole number may stand for a number, None only
-    where it is said."""
+    """Whether a value is of the default's type.
+
+    A whole number may stand for a number, None only where the comment says so.
+    """
     default = parameter.default
     if default is ANY or default is None or (value is None and "None" in parameter.comment):
         return True
@@ -390,8 +348,10 @@ def _looks_like_path(text: str) -> bool:
 
 
 def _checked(value: Any, parameter: Parameter, where: str) -> Any:
-    """The value, or BadInput where the parameter's comment rules it out; a file's path is made
-    absolute: a notebook runs in a folder of its own."""
+    """Return the value; BadInput where the parameter's comment rules it out.
+
+    The path of a file is made absolute, as a notebook runs in a folder of its own.
+    """
     choices = parameter.choices
     if parameter.is_path and value:
         return str(existing_file(value, f"-p {parameter.name}"))

@@ -1,5 +1,6 @@
-"""Runs the notebooks, each in a kernel of its own, several at a time; run_all.sh sets up and then
-calls this.
+"""Runs the notebooks, each in a kernel of its own, several at a time.
+
+run_all.sh sets up and then calls this.
 
     ./run_all.sh                                    # shows committed results
     ./run_all.sh --profile smoke --only 1,10 -p seed=3
@@ -47,12 +48,15 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXP
 
 
 class Parser(argparse.ArgumentParser):
+    """Options whose errors are BadInput."""
+
     def error(self, message: str) -> NoReturn:
+        """Raise BadInput."""
         raise BadInput(f"{message}; see ./run_all.sh --help.")
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """The options; BadInput for one that there is not."""
+    """Read the options; BadInput for one that there is not."""
     parser = Parser(
         prog="./run_all.sh",
         description="Make all tables and figures.",
@@ -128,8 +132,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit status: 0 all well, 1 a notebook failed, 2 asked for what cannot be, 130 stopped by
-    Ctrl-C."""
+    """Run what the options say, and return the exit status.
+
+    That is 0 all well, 1 a notebook failed, 2 asked for what cannot be, 130 stopped by Ctrl-C.
+    """
     root = project_root().resolve()
     new = not (root / "notebooks").exists()
     try:
@@ -186,8 +192,10 @@ def carry_out(
 
 @contextlib.contextmanager
 def only_run(root: Path) -> Iterator[None]:
-    """Refuse a second run in this checkout while this one lasts; the system lifts the lock however
-    it ends."""
+    """Refuse a second run in this checkout while this one lasts.
+
+    The system lifts the lock however it ends.
+    """
     path = root / "data" / "cache" / "run.lock"
     try:
         for folder in (path.parent, root / "figures"):
@@ -213,8 +221,10 @@ def only_run(root: Path) -> Iterator[None]:
 
 
 def furnish(root: Path) -> None:
-    """Copy notebooks and committed data into a new FEDSYNTH_HOME; a checkout may be read-only, and
-    what is copied is not. No ledger and no rows of a person are copied or replaced.
+    """Copy notebooks and committed data into a new FEDSYNTH_HOME.
+
+    A checkout may be read-only, and what is copied is not. No ledger and no rows of a person are
+    copied or replaced.
 
     The folder of notebooks, which says that a home is furnished, comes last and in one step: the
     next run completes what a kill or a full disk has interrupted. Raises BadInput where the home
@@ -253,8 +263,7 @@ def run(
     """
     import joblib
 
-    from fedsynth_lib.bundle.guard import guarded
-    from fedsynth_lib.bundle.kernels import Kernels
+    from fedsynth_lib.bundle import kernels as processes
     from fedsynth_lib.bundle.schedule import Schedule
 
     cores = joblib.cpu_count()
@@ -275,17 +284,13 @@ def run(
     }
     schedule = Schedule(list(chosen), expected, jobs)
     try:
-        with (
-            guarded() as guard,
-            Kernels(chosen, guard, env) as kernels,
-            Reporter(len(chosen)) as reporter,
-        ):
+        with processes.started(chosen, env) as kernels, Reporter(len(chosen)) as reporter:
             reporter.say(
                 f"profile {profile}, notebooks: {len(chosen)}, cells at a time: "
                 f"{jobs}, threads each: {threads}"
             )
-            for notebook in chosen if fresh else ():
-                forget(notebook, root)
+            for grid in {name for each in chosen for name in each.grids} if fresh else ():
+                shutil.rmtree(root / "data" / "cache" / "cells" / grid, ignore_errors=True)
             execute_all(schedule, values, outcomes, root=root, kernels=kernels, reporter=reporter)
     finally:  # after Ctrl-C too: the report is of all that there is
         from fedsynth_lib.bundle.report import refresh
@@ -299,12 +304,6 @@ def run(
     return outcomes
 
 
-def forget(notebook: Notebook, root: Path) -> None:
-    """Delete the cached cells of a notebook's grids."""
-    for grid in notebook.grids:
-        shutil.rmtree(root / "data" / "cache" / "cells" / grid, ignore_errors=True)
-
-
 def execute_all(
     schedule: "Schedule",
     values: dict[str, dict[str, Any]],
@@ -314,37 +313,34 @@ def execute_all(
     kernels: "Kernels",
     reporter: Reporter,
 ) -> None:
-    """Execute notebooks as the schedule lets them start, and fill in their outcomes; errors are
-    shown, not raised."""
+    """Execute notebooks as the schedule lets them start, and fill in their outcomes.
+
+    Errors are shown, not raised.
+    """
     from fedsynth_lib.bundle.execution import Execution
 
     running: list[Execution] = []
     ended: queue.SimpleQueue[Execution] = queue.SimpleQueue()
 
+    def begin(notebook: Notebook) -> None:
+        outcome = outcomes[notebook.stem]
+        given = {"profile": outcome.profile, "jobs": schedule.share(notebook)}
+        given = given | values[notebook.stem]
+        given = {name: value for name, value in given.items() if name in notebook.parameters}
+        line = reporter.start(notebook, schedule.minutes[notebook.stem])
+        places = {"root": root, "kernels": kernels, "line": line, "ended": ended}
+        running.append(Execution(notebook, given, outcome, **places))
+
     def close(execution: Execution) -> None:
         running.remove(execution)
-        if told := execution.close():
-            reporter.say(told)
+        if failure := execution.close():
+            reporter.say(failure)
         reporter.end(execution.notebook, str(execution.outcome))
 
     try:
         while schedule.waiting or running:
             while notebook := schedule.start([each.notebook for each in running]):
-                outcome = outcomes[notebook.stem]
-                given = {
-                    "profile": outcome.profile,
-                    "jobs": schedule.share(notebook),
-                    **values[notebook.stem],
-                }
-                given = {
-                    name: value for name, value in given.items() if name in notebook.parameters
-                }
-                line = reporter.start(notebook, schedule.minutes[notebook.stem])
-                running.append(
-                    Execution(
-                        notebook, given, outcome, root=root, kernels=kernels, line=line, ended=ended
-                    )
-                )
+                begin(notebook)
             with contextlib.suppress(queue.Empty):
                 close(ended.get(timeout=0.5))
             for execution in running:

@@ -21,14 +21,17 @@ SPARE = 2 * 2**30  # bytes of free memory below which no further notebook starts
 
 @dataclass
 class Schedule:
-    """The notebooks that have not started yet; minutes: stem -> how long a notebook is expected to
-    take."""
+    """The notebooks that have not started yet.
+
+    minutes: stem -> how long a notebook is expected to take.
+    """
 
     waiting: list[Notebook]
     minutes: Mapping[str, float | None]
     jobs: int
 
     def __post_init__(self) -> None:
+        """Keep the reading order."""
         self.order: Sequence[Notebook] = tuple(self.waiting)
 
     def share(self, notebook: Notebook) -> int:
@@ -37,8 +40,7 @@ class Schedule:
         return self.jobs if alone else 1
 
     def start(self, running: Sequence[Notebook]) -> Notebook | None:
-        """Take the next notebook that may start beside those that run; None where it is time to
-        wait."""
+        """Take the next notebook that may start beside those that run; None while there is none."""
         if running and psutil.virtual_memory().available < SPARE:
             return None
         free = self.jobs - sum(map(self.share, running))
@@ -55,13 +57,15 @@ class Schedule:
         return notebook
 
     def _beside(self, notebook: Notebook) -> float:
-        """The minutes of a notebook that runs beside others; 0 for one that does not."""
+        """Return the minutes of a notebook that runs beside others; 0 for one that does not."""
         minutes = self.minutes.get(notebook.stem) or 0.0
         return minutes if self.jobs > 1 and minutes <= ALONE else 0.0
 
     def before(self, notebook: Notebook) -> set[str]:
-        """Notebooks that must have ended: those it needs, and earlier ones whose grids or results
-        it reads as well."""
+        """Return the notebooks that must have ended.
+
+        Those are what it needs, and earlier ones whose grids or results it reads as well.
+        """
         earlier = self.order[: self.order.index(notebook)]
         shared = {
             each.stem
@@ -71,8 +75,10 @@ class Schedule:
         return shared | set(notebook.needs)
 
     def drop(self, ended: Collection[str]) -> list[tuple[Notebook, list[str]]]:
-        """Take out what waits for a notebook that did not end well (`ended`: their stems); each
-        with what it lacks."""
+        """Take out what waits for a notebook that did not end well, each with what it lacks.
+
+        ended: the stems of those that did not end well.
+        """
         out = []
         bad = set(ended)
         for notebook in tuple(self.waiting):

@@ -84,8 +84,10 @@ def make_standin(
 
 
 def _renamed(key: str, source: str, names: dict[str, str], folder: Path) -> Path:
-    """The stand-in of a table whose rows are those of another one, from that one's: a second sample
-    would cost anew."""
+    """Make the stand-in of a table whose rows are those of another one, from that one.
+
+    A second sample would cost again.
+    """
     if not (folder / f"{source}.parquet").is_file():
         raise BadInput(
             f"{key}: its rows are those of {source}; make the stand-in of {source} first."
@@ -107,8 +109,10 @@ def _renamed(key: str, source: str, names: dict[str, str], folder: Path) -> Path
 
 @dataclass(frozen=True)
 class Population:
-    """People (or things) that several tables may have rows of. rows: of one person in a table,
-    where it is not one."""
+    """People (or things) that several tables may have rows of.
+
+    rows: of one person in a table, where it is not one.
+    """
 
     name: str
     tables: tuple[str, ...]
@@ -126,7 +130,7 @@ def populations() -> list[Population]:
 
 
 def population_of(key: str) -> Population:
-    """The population of a table. Raises BadInput where nobody has said whose rows these are."""
+    """Return the population of a table; BadInput where nobody has said whose rows these are."""
     for each in populations():
         if key in each.tables:
             return each
@@ -143,8 +147,10 @@ def releases(folder: Path | None = None) -> list[dict]:
 
 
 def total(people: Population, folder: Path | None = None) -> dict:
-    """What the releases cost one person at most: a row in each table, or as many as
-    `Population.rows` says."""
+    """Add up what the releases cost one person at most.
+
+    That is a row in each table, or as many as `Population.rows` says.
+    """
     made = [each for each in releases(folder) if each["table"] in people.tables]
     epsilon, delta = (
         math.fsum(each[name] * people.rows.get(each["table"], 1) for each in made)
@@ -159,8 +165,10 @@ def total(people: Population, folder: Path | None = None) -> dict:
 
 
 def write_down(key: str, epsilon: float, delta: float, content: bytes, folder: Path) -> None:
-    """Adds a release at the end of the ledger, before its rows, `content` of their file, are
-    written."""
+    """Add a release at the end of the ledger, before its rows are written.
+
+    content: of their file.
+    """
     path = folder / "ledger.toml"
     before = path.read_text(encoding="utf-8") if path.is_file() else ""
     today = datetime.now(UTC).date()
@@ -172,8 +180,7 @@ def write_down(key: str, epsilon: float, delta: float, content: bytes, folder: P
 
 
 def note_totals(folder: Path | None = None) -> None:
-    """Writes the total of its population into the record of every stand-in, and all of them into
-    the README."""
+    """Write the totals of populations into the records of stand-ins and the README."""
     folder = folder or _folder()
     for people in populations():
         for path in (folder / f"{key}.json" for key in people.tables):
@@ -223,8 +230,7 @@ def _folder() -> Path:
 
 
 def short(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
-    """The frame with continuous values rounded to at least a thousand steps of their declared
-    range.
+    """Round continuous values to at least a thousand steps of their declared range.
 
     A bin's digits are drawn at random: those beyond carry nothing, and no file can compress them.
     """

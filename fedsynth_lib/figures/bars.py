@@ -26,7 +26,7 @@ def bars(
     numbers: bool = False,
     height: float = 2.0,
 ) -> Figure:
-    """A panel for each title, a bar for each row of its frame and column.
+    """Draw a panel for each title, and a bar for each row of its frame and column.
 
     groups: title -> frame (groups along x, levels); frames have the same columns, and one column
         needs no legend. stacked: levels on each other, not side by side. numbers: written above.

@@ -31,12 +31,12 @@ def beside_print(
     columns: str = "",
     errors: Errors = "std",
     scales: Mapping[str, str] | None = None,
-    share_y: bool = True,
     ticks: Mapping[Any, str] | None = None,
     y_label: str = "",
 ) -> Figure:
-    """Ours (filled) beside print (hollow, to the right); by `hue` in colour and marker, from left
-    to right.
+    """Draw ours (filled) beside the published values (hollow, to the right).
+
+    The values of `hue` differ in colour and marker, from left to right.
 
     cells: what `published.compare` returns, and what like it. x: column along the axis; of two,
         the first groups the second. A cell without a value there is a horizontal line, solid for
@@ -44,7 +44,7 @@ def beside_print(
     errors: bars of one standard deviation of either, of two standard errors of ours, or none; two
         runs of ours are two dots instead. Where several cells share a place, they have no bars; a
         black dash is their mean.
-    scales: metric -> `log` or `symlog`. share_y: by row of panels. ticks: value of x -> its name.
+    scales: metric -> `log` or `symlog`. ticks: value of x -> its name.
     y_label: below the value of `rows`, where these are no metrics.
     Raises BadInput where no cell has a place on x.
     """
@@ -56,7 +56,7 @@ def beside_print(
     looks = style.looks(dict.fromkeys(style.title(hue, value) for value in cells[hue]))
     down, across = _values(cells, rows), _values(cells, columns)
     height = 1.8 if len(down) < 3 else 1.35
-    shape = {"sharex": True, "sharey": "row" if share_y else False, "squeeze": False}
+    shape = {"sharex": True, "sharey": "row", "squeeze": False}
     size = (FULL_WIDTH, 0.5 + height * len(down))
     fig, axes = plt.subplots(len(down), len(across), figsize=size, **shape)
     for (i, j), ax in np.ndenumerate(axes):
@@ -80,7 +80,7 @@ def beside_print(
 
 
 def _values(cells: pd.DataFrame, column: str) -> list:
-    """What panels show, in the order of the cells; one panel where nothing divides them."""
+    """Return what panels show, in the order of the cells; one value where nothing divides them."""
     return [v for v in dict.fromkeys(cells[column]) if v not in NOWHERE] if column else [None]
 
 
@@ -93,7 +93,7 @@ def _panel(
     looks: Mapping[str, Look],
     errors: Errors,
 ) -> None:
-    """The marks of one panel, and thin lines between groups of places."""
+    """Draw the marks of one panel, and thin lines between groups of places."""
     names = cells[hue].map(lambda value: style.title(hue, value))
     spots = [places.index(place) for place in cells[along].itertuples(index=False, name=None)]
     cells = cells.assign(spot=np.array(spots, float), name=names)
@@ -146,7 +146,7 @@ def _flat(ax: Axes, cells: pd.DataFrame, hue: str, looks: Mapping[str, Look]) ->
 
 
 def _scale(ax: Axes, metric: str, scale: str) -> None:
-    """A logarithmic axis with plain numbers; a dashed line at one half where that is best."""
+    """Set a logarithmic axis with plain numbers; draw a dashed line at one half if that is best."""
     if metric in MEASURES and MEASURES[metric].better == "half":
         ax.axhline(0.5, color=GREY, linestyle="--", linewidth=0.8)
     if scale == "linear":
@@ -163,7 +163,7 @@ def _scale(ax: Axes, metric: str, scale: str) -> None:
 
 
 def _ticks(ax: Axes, places: Sequence[tuple], column: str, names: Mapping[Any, str]) -> None:
-    """The last column of each place, and below it once the first, where there are two."""
+    """Name the last column of each place, and below it once the first, where there are two."""
     texts = [names.get(place[-1], style.title(column, place[-1])) for place in places]
     ax.set_xticks(range(len(places)), texts, fontsize=7 if len(places) < 8 else 6)
     ax.tick_params(axis="x", length=0)

@@ -28,8 +28,9 @@ def distributions(
     *,
     name: str = "real",
 ) -> Figure:
-    """Share of rows per value of every column, numeric columns first; real rows filled, synthetic
-    ones as lines.
+    """Draw the share of rows per value of every column, numeric columns first.
+
+    Real rows are filled, synthetic ones are lines.
 
     name: of `real` in the legend; a table's `data` says when it is a stand-in.
     synthetic: name -> frame with the same columns; a name that is a method has the method's look.
@@ -45,8 +46,9 @@ def distributions(
 
 
 def share_panels(shares: Mapping[str, Mapping[str, pd.Series]], schema: Schema) -> Figure:
-    """As `distributions`, of counted rows: name of a table -> column -> shares as `fidelity.shares`
-    has them.
+    """Draw counted rows as `distributions` does.
+
+    shares: name of a table -> column -> shares as `fidelity.shares` has them.
 
     The first table is drawn filled. Columns of the schema without shares are left out.
     """
@@ -69,8 +71,11 @@ def share_panels(shares: Mapping[str, Mapping[str, pd.Series]], schema: Schema) 
 def _share_panels(
     schema: Schema, counted: Mapping[str, tuple[np.ndarray | None, pd.DataFrame]]
 ) -> Figure:
-    """A panel for each column. counted: column -> edges of its bins, if numeric, and percentages by
-    table, of which the first is drawn filled."""
+    """Draw a panel for each column.
+
+    counted: column -> edges of its bins, if numeric, and percentages by table, of which the first
+    is drawn filled.
+    """
     name, *synthetic = next(iter(counted.values()))[1].columns
     looks = style.looks(synthetic)
     blocks = [(schema.numeric, 5), (schema.categorical, 4)]  # columns, and lines at most
@@ -106,7 +111,7 @@ def _handles(name: str, looks: Mapping[str, Look]) -> list:
 
 
 def densities(panels: Mapping[str, Mapping[str, np.ndarray]], *, label: str) -> Figure:
-    """A panel for each title, a kernel density for each group, up to 99.9 percent of all values.
+    """Draw a panel for each title, a kernel density for each group, up to 99.9 % of all values.
 
     panels: title -> group -> values. label: of their axis.
     """
@@ -126,8 +131,10 @@ def densities(panels: Mapping[str, Mapping[str, np.ndarray]], *, label: str) -> 
 def mixtures(
     values: np.ndarray, fits: Mapping[int, Mixture], places: np.ndarray, *, unit: str, x_label: str
 ) -> Figure:
-    """Density of whole numbers, filled, under the modes of a mixture and their sum: a panel for
-    each number of modes that were allowed. places: where densities are computed. unit: of values.
+    """Draw the density of whole numbers, filled, under the modes of a mixture and their sum.
+
+    There is a panel for each number of modes that were allowed. places: where densities are
+    computed. unit: of values.
     """
     fig, axes = plt.subplots(1, len(fits), figsize=(FULL_WIDTH, 2.6), sharey=True)
     edges = np.arange(values.min() - 0.5, values.max() + 1)
@@ -168,8 +175,9 @@ def histograms(
     share: bool = False,
     centred: bool = False,
 ) -> Figure:
-    """A panel for each title: the first table filled, the others as lines, up to 99.9 percent of
-    the first.
+    """Draw a panel for each title: the first table filled, the others as lines.
+
+    The axis ends at 99.9 percent of the first table.
 
     panels: title -> shares; (left edges of equal bins, tables). means: title -> mean of each table,
         a thin line. share: the same axes for all panels. centred: the index holds the middles of
@@ -194,8 +202,10 @@ def histograms(
 
 
 def _binned(values: Mapping[str, pd.Series]) -> tuple[np.ndarray, pd.DataFrame]:
-    """Edges of equal bins over the values of the first table, and percentages in them; others' ends
-    take the rest."""
+    """Return edges of equal bins over the values of the first table, and percentages in them.
+
+    The first and the last bin take what lies beyond in other tables.
+    """
     first = next(iter(values.values())).dropna().to_numpy(float)
     low, high = first.min(), first.max()
     whole = bool((first == np.round(first)).all()) and high - low <= 40
@@ -242,8 +252,10 @@ def _categories(names: pd.Index) -> list[str]:
 
 
 def _bars(ax: Axes, table: pd.DataFrame, looks: Mapping[str, Look]) -> None:
-    """Bars per category in declared order; of many categories the frequent ones and all others
-    together."""
+    """Draw bars per category in declared order.
+
+    Of many categories the frequent ones are drawn, and all others together.
+    """
     real = table.columns[0]
     if len(table) > MOST:
         frequent = table[real].nlargest(MOST - 1).index

@@ -1,4 +1,4 @@
-"""Heat maps: square or oblong tables of values on one scale, or each on its own."""
+"""Heat maps: square tables of values on one scale."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.figures import labels, style
-from fedsynth_lib.figures.style import BLACK, COLUMN_WIDTH, FULL_WIDTH
+from fedsynth_lib.figures.style import COLUMN_WIDTH, FULL_WIDTH
 from fedsynth_lib.metrics.fidelity import associations
 from fedsynth_lib.metrics.registry import axis_label
 from fedsynth_lib.tables.schema import Schema
@@ -18,47 +18,34 @@ from fedsynth_lib.tables.schema import Schema
 def heatmap(
     tables: Mapping[str, pd.DataFrame],
     *,
-    scale: tuple[float, float] | None = None,
+    scale: tuple[float, float],
     columns: int = 0,
     written: str = "",
     label: str = "",
-    x_label: str = "",
-    apart: int = 0,
 ) -> Figure:
-    """A map for each title, at most `columns` in a line; all in one where that is 0.
+    """Draw a square map for each title, at most `columns` in a line; all in one where that is 0.
 
-    tables: title -> frame of values with the rows and columns of the first. scale: the ends of one
-        scale, with a colour bar named `label`; without it each map has its own. written: format of
-        the values in cells, none where empty. apart: so many columns at the right stand apart.
+    tables: title -> square frame of values; the rows and columns of the first count. scale: the
+        ends of the scale of all, whose colour bar is named `label`. written: format of the values
+        in cells, none where empty.
     """
-    first = next(iter(tables.values()))
+    names = next(iter(tables.values())).index
     columns = min(columns or len(tables), len(tables))
-    width = FULL_WIDTH if len(tables) > 1 or scale is None else COLUMN_WIDTH
-    square = first.shape[0] == first.shape[1]
-    height = (width - 1.1) / columns + 0.2 if square else 0.5 + 0.28 * len(first)
-    fig, axes = style.panels(
-        len(tables), columns, height=height, width=width, sharex=square, sharey=True
-    )
+    width = FULL_WIDTH if len(tables) > 1 else COLUMN_WIDTH
+    size = {"height": (width - 1.1) / columns + 0.2, "width": width}
+    fig, axes = style.panels(len(tables), columns, sharex=True, sharey=True, **size)
     fig.set_figheight(fig.get_figheight() + 0.45)  # names of columns
-    low, high = scale or (None, None)
-    look = {"cmap": "RdBu_r" if low is not None and low < 0 else "Blues", "cbar": False}
-    look |= {"annot": bool(written), "annot_kws": {"fontsize": 6.5}, "square": square}
+    look = {"cmap": "RdBu_r" if scale[0] < 0 else "Blues", "cbar": False, "square": True}
+    look |= {"annot": bool(written), "annot_kws": {"fontsize": 6.5}, "fmt": written or ".2f"}
+    texts = labels.shorts(names, labels.BESIDE)
     for ax, (name, table) in zip(axes, tables.items(), strict=True):
-        table = table.loc[first.index].reindex(columns=first.columns if square else table.columns)
-        # an own scale begins below the smallest value, which stays visible
-        ends = {"vmin": np.nanmin(table) - 0.05 if low is None else low, "vmax": high}
-        named = table.set_axis(labels.shorts(table.index, labels.BESIDE)).set_axis(
-            labels.shorts(table.columns, labels.BESIDE), axis="columns"
-        )
-        sns.heatmap(named.astype(float), ax=ax, fmt=written or ".2f", **ends, **look)
-        ax.set(title=labels.short(name, keep="\n"), xlabel=x_label, ylabel="")
+        named = pd.DataFrame(table.loc[names, names].to_numpy(float), texts, texts)
+        sns.heatmap(named, ax=ax, vmin=scale[0], vmax=scale[1], **look)
+        ax.set(title=labels.short(name, keep="\n"), xlabel="", ylabel="")
         ax.grid(visible=False)
         ax.tick_params(length=0)
         ax.tick_params(axis="y", rotation=0)
-        if apart:
-            ax.axvline(table.shape[1] - apart, color=BLACK, linewidth=1.2)
-    if scale is not None:
-        fig.colorbar(axes[0].collections[0], ax=list(axes), label=label, shrink=0.8)
+    fig.colorbar(axes[0].collections[0], ax=list(axes), label=label, shrink=0.8)
     return fig
 
 
@@ -85,7 +72,9 @@ def pair_maps(
 
 
 def squares(rows: pd.DataFrame, metric: str, names: Sequence[str]) -> dict[str, pd.DataFrame]:
-    """Method -> square frame over the columns `names`, with 1 on the diagonal; means over seeds.
+    """Return, for each method, a square frame over the columns `names` of means over seeds.
+
+    The diagonal is 1.
 
     rows: tidy rows of one dataset and scheme, a pair of columns `a x b` in `item`. Raises BadInput
         where there are none, or where they mix settings.
@@ -107,7 +96,7 @@ def squares(rows: pd.DataFrame, metric: str, names: Sequence[str]) -> dict[str, 
 def association_distances(
     rows: pd.DataFrame, metric: str, names: Sequence[str], *, real: str = "real rows"
 ) -> Figure:
-    """Maps of the associations that `squares` reads, in lines of three, the real ones first.
+    """Draw the associations that `squares` reads, in lines of three maps, the real ones first.
 
     Numbers in cells are hundredths. Titles: the mean distance from real rows over pairs. real: name
     of their panel. Raises BadInput where rows of the method `Real` are missing.

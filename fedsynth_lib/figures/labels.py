@@ -43,8 +43,10 @@ def use_plain_text() -> None:
 
 
 def short(name: object, most: int = MOST, *, keep: str = "") -> str:
-    """A name in `most` letters: cut in the middle, as names often differ at their ends; without
-    control characters, which no font has, but those in `keep`."""
+    """Cut a name to `most` letters, in the middle, as names often differ at their ends.
+
+    Control characters, which no font has, become spaces, but for those in `keep`.
+    """
     text = "".join(
         " " if unicodedata.category(letter) in ("Cc", "Cs") and letter not in keep else letter
         for letter in str(name)
@@ -88,10 +90,14 @@ def boxes(fig: Figure) -> str:
 
 
 class Powers(LogFormatterSciNotation):
-    """Powers of ten as mathematics: ticks are told so each time, since an axis makes new ones as it
-    needs them. Panels that share an axis share its formatter, which knows one of them only."""
+    """Write powers of ten as mathematics.
+
+    Ticks are told so each time, since an axis makes new ones as it needs them. Panels that share an
+    axis share its formatter, which knows one of them only.
+    """
 
     def format_ticks(self, values: Iterable[float]) -> list[str]:
+        """Mark the ticks of all panels that share the axis as mathematics."""
         axes, name = self.axis.axes, self.axis.axis_name
         ticks = "minor" if self.axis.get_minor_formatter() is self else "major"
         for panel in getattr(axes, f"get_shared_{name}_axes")().get_siblings(axes):
@@ -109,6 +115,7 @@ class Log(LogScale):
         super().__init__(**options)
 
     def set_default_locators_and_formatters(self, axis: mpl.axis.Axis) -> None:
+        """Use `Powers` for both kinds of ticks."""
         super().set_default_locators_and_formatters(axis)
         axis.set_major_formatter(Powers(self.base))
         axis.set_minor_formatter(Powers(self.base, labelOnlyBase=self.subs is not None))
@@ -121,5 +128,6 @@ class SymmetricalLog(SymmetricalLogScale):
         super().__init__(**options)
 
     def set_default_locators_and_formatters(self, axis: mpl.axis.Axis) -> None:
+        """Use `Powers` for the major ticks."""
         super().set_default_locators_and_formatters(axis)
         axis.set_major_formatter(Powers(self.base))

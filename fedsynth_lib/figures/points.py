@@ -120,8 +120,10 @@ def _marks(
     centre: str,
     every: bool,
 ) -> None:
-    """Draw the marks of one panel; hollow where they are published. beside: from the first hue to
-    the last."""
+    """Draw the marks of one panel; hollow where they are published.
+
+    beside: from the first hue to the last.
+    """
     if every:
         for number, (name, look) in enumerate(looks.items()):
             own = rows[rows[hue] == name]
@@ -160,8 +162,10 @@ def _marks(
 
 
 def _spans(kind: str, level: float) -> Callable[[pd.Series], tuple[float, float]]:
-    """Return what gives the ends of a bar: `pi` (percentiles), `se` or `sd`; the latter two have
-    none for fewer than FEWEST_IN_BAND values."""
+    """Return what gives the ends of a bar: `pi` (percentiles), `se` or `sd`.
+
+    The latter two have none for fewer than FEWEST_IN_BAND values.
+    """
 
     def ends(values: pd.Series) -> tuple[float, float]:
         if kind == "pi":
@@ -189,8 +193,9 @@ def lines(
     levels: Mapping[str, float] | None = None,
     share_y: bool = False,
 ) -> Figure:
-    """Mean of `y` over repeats with one standard deviation, of two repeats with both: a line for
-    each name in `looks`, a panel for each `panel`.
+    """Draw means of `y` over repeats with one standard deviation, of two repeats with both.
+
+    There is a line for each name in `looks`, and a panel for each `panel`.
 
     rows: tidy; rows that agree in x, line and panel are repeats. Up to 12 values of x stand evenly
     spaced with error bars, an infinite one as 'none' (no noise); more of them lie on a scale, with
@@ -231,8 +236,10 @@ def slopes(
     line: str,
     looks: Mapping[str, Look],
 ) -> Figure:
-    """Means with two standard errors (of two runs: both) of each name in `looks`, from one value of
-    `by` to the next: a line of panels for each table, a panel for each measure, on one scale.
+    """Draw means with two standard errors from one value of `by` to the next.
+
+    Of two runs both are drawn. There is a line for each name in `looks`, a line of panels for each
+    table, and a panel for each measure, on one scale.
 
     metrics, order: with their names.
     """
@@ -274,8 +281,10 @@ def boxes(
     guess: Mapping[str, float],
     value: str,
 ) -> Figure:
-    """Quartiles, extremes (whiskers) and median (marker) over runs: a panel for each `panel`, two
-    in a line. Of fewer than FEWEST_IN_BOX runs, a marker for each.
+    """Draw quartiles, extremes (whiskers) and median (marker) over runs.
+
+    There is a panel for each `panel`, two in a line. Of fewer than FEWEST_IN_BOX runs, each has a
+    marker.
 
     rows: tidy; those that agree in by, panel and hue are runs. order: what stands along the axis,
     with its names. real: rows of the same panels, drawn as a dashed line at their median. guess:

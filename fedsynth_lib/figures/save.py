@@ -26,13 +26,13 @@ from fedsynth_lib.runs.rows import RESULTS, figures_folder
 
 
 def provenance(profile: str, data: str) -> str:
-    """The line that every saved figure and table carries."""
+    """Return the line that every saved figure and table carries."""
     source = "STAND-IN DATA" if data == "standin" else f"data {data}"
     return f"profile {profile} · {source} · fedsynth {__version__}"
 
 
 def warned(text: str, profile: str, data: str) -> str:
-    """The first line of a figure or table, which says so where it shows no result of the bundle."""
+    """Return the first line of a figure or table, which marks small live runs."""
     small = profile != RESULTS and data in ("real", "standin")
     return f"Small live run, no result. {text}" if small else text
 
@@ -47,6 +47,7 @@ class SavedFigure:
     alt: str
 
     def __repr__(self) -> str:
+        """Return its place in the project."""
         return within(self.png)
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict, dict]:
@@ -65,6 +66,7 @@ class SavedTable:
     html: str
 
     def __repr__(self) -> str:
+        """Return its place in the project."""
         return within(self.md)
 
     def _repr_html_(self) -> str:
@@ -108,8 +110,11 @@ class Saver:
         return save_table(frame, exhibit, **source, caption=words, decimals=decimals)
 
     def made_at(self, profile: str, *, remark: str = "") -> "Saver":
-        """For what rows of another profile show: in the same folder, with that provenance, and
-        without what this one remarks of its own runs."""
+        """Return a saver for what rows of another profile show.
+
+        It saves into the same folder, with that provenance, and without what this one remarks of
+        its own runs.
+        """
         folder = self.folder or figures_folder(self.profile, self.data)
         return replace(self, profile=profile, folder=folder, remark=remark)
 
@@ -154,8 +159,10 @@ def save_figure(
 
 
 def _keep_layout(fig: Figure) -> None:
-    """Leave everything where it is for the next format: to lay it out anew takes as long as to draw
-    it."""
+    """Leave everything where it is for the next format.
+
+    To lay it out again takes as long as to draw it.
+    """
     # what None asks for
     with plt.rc_context({"figure.constrained_layout.use": False, "figure.autolayout": False}):
         fig.set_layout_engine(None)
@@ -171,8 +178,7 @@ def save_table(
     decimals: int = 3,
     folder: Path | None = None,
 ) -> SavedTable:
-    """Write figures/<exhibit>.csv, .md and .tex (booktabs), each with the provenance
-    inside.
+    """Write figures/<exhibit>.csv, .md and .tex (booktabs), each with the provenance inside.
 
     The CSV has columns as they are named, numbers with the 10 significant digits of rows, on which
     machines agree, and profile, data and version as columns; the others have readable heads and
@@ -233,7 +239,7 @@ def _folder(exhibit: str, profile: str, data: str, folder: Path | None = None) -
 
 
 def _footer(fig: Figure, profile: str, data: str, note: str) -> None:
-    """The provenance, and the note below it, under the figure in space of their own."""
+    """Write the provenance, and the note below it, under the figure in space of their own."""
     for text in [text for text in fig.texts if text.get_gid() == "footer"]:
         text.remove()  # saved before
     if fig.get_layout_engine() is None:
@@ -248,8 +254,7 @@ def _footer(fig: Figure, profile: str, data: str, note: str) -> None:
 
 
 def _rounded(column: pd.Series) -> pd.Series:
-    """A column whose floats have the significant digits of rows (10); counts and texts as they
-    are."""
+    """Round floats to the significant digits of rows (10); leave counts and texts as they are."""
 
     def ten_digits(value: Any) -> Any:
         return float(f"{value:.10g}") if isinstance(value, float | np.floating) else value
@@ -258,7 +263,9 @@ def _rounded(column: pd.Series) -> pd.Series:
 
 
 def _words(part: str) -> str:
-    """A part of a column's name as people read it: a measure as on an axis, other keys with spaces.
+    """Write a part of a column's name as people read it.
+
+    A measure is written as on an axis, other keys with spaces.
 
     `share`, `rounds` and their like are words of their own, unless a work defines the measure.
     """
@@ -268,7 +275,7 @@ def _words(part: str) -> str:
 
 
 def _shown(value: Any, decimals: int) -> str:
-    """A table entry as text."""
+    """Write a table entry as text."""
     if isinstance(value, float | np.floating):
         if np.isnan(value):
             return "–"
@@ -297,7 +304,10 @@ LATEX = str.maketrans(
 
 
 def _latex(table: pd.DataFrame, index_columns: int, caption: str, label: str) -> str:
-    """A booktabs table that shrinks to the line. table: texts; what stood in its index leads."""
+    """Return a booktabs table that shrinks to the line.
+
+    table: texts; what was in its index leads.
+    """
     left = max(1, index_columns)
     columns = "l" * left + "r" * (table.shape[1] - left)
     escaped = table.style.hide(axis="index").format(escape="latex")

@@ -35,7 +35,7 @@ from fedsynth_lib.runs.names import method_name
 
 
 def network(graph: Any, strength: pd.DataFrame) -> Figure:
-    """A directed acyclic graph from top to bottom: every node one line below its lowest parent.
+    """Draw a directed acyclic graph from top to bottom, every node below its lowest parent.
 
     graph: a networkx DiGraph (a pgmpy network is one). strength: square frame over the nodes; the
     stronger a pair, the wider its line.
@@ -76,8 +76,11 @@ def network(graph: Any, strength: pd.DataFrame) -> Figure:
 
 
 class Cloud(NamedTuple):
-    """Points of one panel. points: (rows, 2). values: (rows,), on the colour map `colours`; without
-    them `colours` is one colour. area: of a dot, one for all or (rows,)."""
+    """Points of one panel.
+
+    points: (rows, 2). values: (rows,), on the colour map `colours`; without them `colours` is one
+    colour. area: of a dot, one for all or (rows,).
+    """
 
     points: np.ndarray
     colours: str
@@ -86,7 +89,7 @@ class Cloud(NamedTuple):
 
 
 def squares(rows: pd.DataFrame) -> pd.DataFrame:
-    """What is known of each square of a map: index column and row, a column for each measure.
+    """Read the squares of a map: index column and row, a column for each measure.
 
     rows: tidy; `item` is `column row`, and of a mean `column row name`.
     """
@@ -97,7 +100,7 @@ def squares(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def cloud(rows: pd.DataFrame, colour: str) -> Cloud:
-    """The squares of a map in one colour, by their share of rows."""
+    """Return the squares of a map in one colour, by their share of rows."""
     wide = squares(rows)
     return Cloud(wide.index.to_frame().to_numpy(), colour, area=2000 * wide["map_share"])
 
@@ -107,7 +110,6 @@ def clouds(
     *,
     bars: Sequence[str] = (),
     axes: tuple[str, str] | None = None,
-    seed: int = 0,
 ) -> Figure:
     """Scatter panels side by side on one scale: title -> clouds, the last one in front.
 
@@ -119,7 +121,7 @@ def clouds(
     fig, places = plt.subplots(1, len(panels), **shape)
     for ax, (title, layers) in zip(places[0], panels.items(), strict=True):
         for points, colours, values, area in layers:
-            order = np.random.default_rng(seed).permutation(len(points))
+            order = np.random.default_rng(0).permutation(len(points))
             area = area if np.isscalar(area) else np.asarray(area)[order]
             if values is None:
                 colour = {"color": colours, "alpha": 0.6}
@@ -150,8 +152,7 @@ def beside_exact(
     style: Sequence[str],
     above: bool = False,
 ) -> Figure:
-    """What theorems claim by releases, a line for each; and claims over those of the column
-    `exact`.
+    """Draw what theorems claim by releases, and their ratios to the column `exact`.
 
     claims: (releases, theorems), of either panel. left, right: what `DataFrame.plot` takes beside.
     above: the legend stands over the panels, not in the left one. A logarithmic axis of ratios has
@@ -199,8 +200,9 @@ def lower_bounds(lines: pd.DataFrame) -> Figure:
 
 
 def strongest_attacks(lines: pd.DataFrame, known: Sequence[str]) -> Figure:
-    """Bound on epsilon, and true positive rate at 1 percent false alarms, of the strongest attack
-    on each method.
+    """Draw what the strongest attack on each method shows.
+
+    These are the bound on epsilon, and the true positive rate at 1 percent false alarms.
 
     lines: index method and epsilon, and the measures of one attack. known: names of rows that no
     method made, drawn grey. Crosses: without noise, or as little as was tried.
@@ -261,7 +263,7 @@ def parallel_coordinates(
     *,
     score: str = "log_cluster",
 ) -> Figure:
-    """An axis for each hyper-parameter, the last one the score, a panel for each dataset.
+    """Draw an axis for each hyper-parameter, the last one the score, a panel for each dataset.
 
     tables: dataset -> a line per configuration with a column per hyper-parameter, the score, and
         where scores are means over splits their `std` and number `splits`. grids: dataset ->
@@ -331,7 +333,7 @@ RIM = [Stroke(linewidth=3.6, foreground="white"), Normal()]
 def _chosen(
     ax: Axes, table: pd.DataFrame, paths: np.ndarray, setting: Mapping[str, object] | None
 ) -> bool:
-    """The printed configuration; whether it was tried."""
+    """Draw the published configuration; return whether it was tried."""
     if setting is None:
         return False
     tried = np.flatnonzero(
@@ -344,7 +346,7 @@ def _chosen(
 
 
 def _best(ax: Axes, table: pd.DataFrame, paths: np.ndarray, scale: Normalize, score: str) -> None:
-    """The best configuration, and the error of its score."""
+    """Draw the best configuration, and the error of its score."""
     best, last = int(table[score].to_numpy().argmin()), paths.shape[1] - 1
     thick = {"color": VERMILLION, "linewidth": 2.2, "marker": "o", "markersize": 4}
     ax.plot(paths[best], zorder=4, clip_on=False, path_effects=RIM, **thick)
@@ -373,7 +375,7 @@ def _parameter_axes(ax: Axes, grid: Mapping[str, Sequence], scale: Normalize) ->
 def sensitivity_bars(
     tables: Mapping[str, pd.DataFrame], printed: Mapping[str, Mapping[str, int]] | None = None
 ) -> Figure:
-    """Importance and correlation of every parameter, two panels for each dataset.
+    """Draw importance and correlation of every parameter, two panels for each dataset.
 
     tables: dataset -> a line per parameter (its index) with `importance` and `correlation` (-1 to
         1, NaN where there is none), and where known `chance` (importance without meaning, a dark
@@ -447,18 +449,19 @@ PANELS: dict[str, dict[str, Shade]] = {
 }
 
 
-def outcomes(counts: pd.DataFrame, *, panels: Mapping[str, Mapping[str, Shade]] = PANELS) -> Figure:
-    """A panel of stacked bars for each group of columns, works down, shares of each work across,
-    counts written in.
+def outcomes(counts: pd.DataFrame) -> Figure:
+    """Draw a panel of stacked bars for each group of columns, with counts written in.
+
+    Works go down, shares of each work across.
 
     counts: columns (group, name), among them `of`, all of a group.
     """
     size = (FULL_WIDTH, 1.5 + 0.32 * len(counts))
-    fig, axes = plt.subplots(1, len(panels), figsize=size, sharey=True)
+    fig, axes = plt.subplots(1, len(PANELS), figsize=size, sharey=True)
     edge = {"edgecolor": "#333333", "linewidth": 0.4}
     box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.85}
     places = np.arange(len(counts))[::-1]
-    for ax, (group, shades) in zip(axes, panels.items(), strict=True):
+    for ax, (group, shades) in zip(axes, PANELS.items(), strict=True):
         own = counts[group].drop(columns="of")
         rest = counts[group, "of"] - own.sum(axis=1)  # what a group does not count
         left = np.zeros(len(counts))

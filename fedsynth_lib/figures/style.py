@@ -134,8 +134,11 @@ def use_style() -> None:
 
 
 def look(name: str) -> Look:
-    """The look of a level, setting, method or table, however it is spelt (`AugFLAIM (Private)`,
-    `augflaim_private`). Raises BadInput for a name that has none."""
+    """Return the look of a level, setting, method or table, however it is spelt.
+
+    `AugFLAIM (Private)` and `augflaim_private` are the same. Raises BadInput for a name that has
+    none.
+    """
     plain = re.sub(r"[^a-z0-9]", "", name.lower())
     found = LEVELS.get(name) or (SETTINGS | METHODS | TABLES).get(plain)
     if found is None:
@@ -155,7 +158,7 @@ def looks(names: Iterable[Any]) -> dict[Any, Look]:
 
 
 def title(column: str, value: Any) -> str:
-    """A value of a column of rows as titles and ticks name it."""
+    """Write a value of a column of rows as titles and ticks name it."""
     if column == "epsilon":
         return level_name(float(value))
     if column == "metric":
@@ -170,8 +173,10 @@ def title(column: str, value: Any) -> str:
 
 
 def wrapped(text: str, width: int = 22) -> str:
-    """A label in lines of at most `width` letters; what is in brackets begins one, and the
-    arrow stays with the last word."""
+    """Break a label into lines of at most `width` letters.
+
+    What is in brackets begins a line, and the arrow stays with the last word.
+    """
     text = re.sub(r" (?=[↑↓])", "\N{NO-BREAK SPACE}", text)
     head, bracket, unit = text.partition(" (") if len(text) > width else (text, "", "")
     whole = {"break_on_hyphens": False, "break_long_words": False}
@@ -185,7 +190,7 @@ def wrapped(text: str, width: int = 22) -> str:
 def panels(
     number: int, columns: int, *, height: float, width: float = FULL_WIDTH, **shape: Any
 ) -> tuple[Figure, np.ndarray]:
-    """A figure with so many axes in lines of at most `columns`, each line `height` inches high.
+    """Make a figure with so many axes in lines of at most `columns`, each `height` inches high.
 
     shape: what `plt.subplots` takes beside. Returns the figure and the axes; (number,). What is
     left of the last line is empty.
@@ -200,8 +205,11 @@ def panels(
 
 
 def mark(style: Look, **changes: Any) -> dict[str, Any]:
-    """Return what matplotlib needs to draw a look: hollow markers for published values; the others
-    are filled, with a light rim, so that overlapping ones are seen."""
+    """Return what matplotlib needs to draw a look.
+
+    Markers are hollow for published values; the others are filled, with a light rim, so that
+    overlapping ones are seen.
+    """
     shape = {"color": style.colour, "marker": style.marker, "linestyle": style.line}
     if style.published:
         shape |= {"markerfacecolor": "white", "markeredgecolor": style.colour}
@@ -211,7 +219,7 @@ def mark(style: Look, **changes: Any) -> dict[str, Any]:
 
 
 def handle(style: Look, label: str, **changes: Any) -> Line2D:
-    """An entry of a legend."""
+    """Make an entry of a legend."""
     return Line2D([], [], label=label, **mark(style, **changes))
 
 
@@ -221,8 +229,10 @@ def dots(ax: Axes, x: Sequence[float], y: Sequence[float], look: Look) -> None:
 
 
 def legend(fig: Figure, handles: Sequence[Any]) -> None:
-    """Put the legend above the panels, in as many columns as fit, and make the figure higher by
-    its lines."""
+    """Put the legend above the panels, in as many columns as fit.
+
+    The figure grows by its lines.
+    """
     for entry in handles:
         entry.set_label(labels.short(entry.get_label(), 2 * labels.MOST, keep="\n"))
     for beside in range(min(len(handles), 6), 0, -1):

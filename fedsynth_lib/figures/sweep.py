@@ -1,5 +1,4 @@
-"""Curves of a measure against a swept parameter: mean over seeds, and two standard errors around
-it.
+"""Curves of a measure against a swept parameter: mean over seeds, and two standard errors.
 
 Colour, marker and line are the method's own, so panels read alike, in print and in greyscale.
 """
@@ -69,19 +68,17 @@ def sweep(
     line: str = "method",
     shade: str | None = None,
     columns: int = 3,
-    share_y: bool = False,
-    bands: bool = True,
     dots: bool = False,
 ) -> Figure:
-    """A curve for each name in `looks`: mean of `value` over seeds, with a band of two standard
-    errors.
+    """Draw a curve for each name in `looks`: mean of `value` over seeds.
+
+    A band of two standard errors is around it.
 
     rows: tidy, with the swept parameter in a numeric column. line: column of the curves' names;
     names that are methods need no look. shade: numeric column that splits a curve; its smallest
     value has the method's own look, larger ones are paler, with larger markers. columns: panels
-    beside each other; a single one makes a figure as wide as a column of text. bands: without them
-    only means are drawn, of curves too many to distinguish. dots: single runs, too; without it
-    they are drawn where there are too few for a band.
+    beside each other; a single one makes a figure as wide as a column of text. dots: single runs,
+    too; without it they are drawn where there are too few for a band.
     Raises BadInput for a panel without rows, and for rows that mix settings.
     """
     looks = looks if isinstance(looks, Mapping) else {name: style.look(name) for name in looks}
@@ -96,19 +93,19 @@ def sweep(
         )
     levels = sorted({level for part in shown for level in part[shade].dropna()}) if shade else []
     width = FULL_WIDTH if min(columns, len(panels)) > 1 else COLUMN_WIDTH
-    fig, axes = style.panels(len(panels), columns, height=1.8, width=width, sharey=share_y)
+    fig, axes = style.panels(len(panels), columns, height=1.8, width=width)
     for number, (ax, panel, part) in enumerate(zip(axes, panels, shown, strict=True)):
         for name in drawn:
             mine = part[part[line] == name]
             if not levels:
-                _curve(ax, mine, panel, looks[name], 0.0, name, bands)
+                _curve(ax, mine, panel, looks[name], 0.0, name)
             for step, level in enumerate(levels):
                 these = mine[mine[shade].fillna(levels[0]) == level]
                 pale, label = step / max(1, len(levels) - 1), f"{name}, {shade}={level:g}"
-                _curve(ax, these, panel, looks[name], pale, label, bands)
+                _curve(ax, these, panel, looks[name], pale, label)
             at = mine[panel.x]
             runs = mine.groupby([at, *([shade] if shade else [])])["value"].transform("size")
-            alone = mine if dots else mine[bands & runs.gt(1) & runs.lt(FEWEST_IN_BAND)]
+            alone = mine if dots else mine[runs.gt(1) & runs.lt(FEWEST_IN_BAND)]
             spots = {"color": looks[name].colour, "marker": ".", "s": 7, "linewidths": 0}
             ax.scatter(alone[panel.x], alone["value"], **spots)
         _axis(ax, panel, part[panel.x])
@@ -143,7 +140,7 @@ def bands(rows: pd.DataFrame, *, dots: bool = False) -> str:
 def _handles(
     panels: Sequence[Panel], looks: Mapping[str, Look], shade: str | None, levels: Sequence[float]
 ) -> list[Line2D]:
-    """The legend: names, then shades in grey, then what the horizontal lines are."""
+    """Return the legend: names, then shades in grey, then what the horizontal lines are."""
     handles = [Line2D([], [], label=name, **_shape(look, 0.0)) for name, look in looks.items()]
     for step, level in enumerate(levels):
         shape = _shape(Look(GREY, "o"), step / max(1, len(levels) - 1))
@@ -157,7 +154,7 @@ def _handles(
 def _rows_of(
     panel: Panel, rows: pd.DataFrame, by: list[str], looks: Mapping[str, Look]
 ) -> pd.DataFrame:
-    """The rows of one panel, once it is sure that those averaged differ in nothing but the seed."""
+    """Return the rows of one panel; those averaged differ in nothing but the seed."""
     where = {"metric": panel.metric, **panel.where}
     if absent := [name for name in (panel.x, *by, *where) if name not in rows.columns]:
         raise BadInput(f"panel {panel.title!r} needs the column {absent[0]!r}: add it to the rows.")
@@ -195,16 +192,17 @@ def _curve(
     look: Look,
     pale: float,
     label: str,
-    bands: bool,
 ) -> None:
-    """Curve and band over x, and a horizontal line, ending in the method's marker, for rows without
-    x."""
+    """Draw curve and band over x.
+
+    Rows without x make a horizontal line, which ends in the marker of the method.
+    """
     shape = _shape(look, pale)
     swept = rows.groupby(panel.x)["value"].agg(["mean", "sem", "size"])
     if len(swept):
         ax.plot(swept.index, swept["mean"], label=label, **shape)
         enough = swept["size"] >= FEWEST_IN_BAND
-        error = 2 * swept["sem"].where(enough, 0) * bands
+        error = 2 * swept["sem"].where(enough, 0)
         if swept["size"].between(2, FEWEST_IN_BAND - 1).any():  # a band would narrow towards these
             bar = {"linestyle": "none", "color": shape["color"], "elinewidth": 0.8}
             ax.errorbar(swept.index[enough], swept["mean"][enough], error[enough], **bar)
@@ -230,8 +228,10 @@ def _shape(look: Look, pale: float) -> dict[str, Any]:
 
 
 def _axis(ax: Axes, panel: Panel, values: pd.Series) -> None:
-    """Title, label, scale, and ticks at swept values that are far enough from each other to be
-    read."""
+    """Set title, label and scale.
+
+    Ticks are at swept values that are far enough from each other to be read.
+    """
     ax.set(
         title=panel.title.replace("_", " "),
         xlabel=panel.x_label or SWEPT.get(panel.x, panel.x.replace("_", " ")),
