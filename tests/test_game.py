@@ -8,13 +8,14 @@ from scipy.spatial.distance import jensenshannon
 from scipy.stats import binomtest
 from torch.distributions import Bernoulli, Normal, kl_divergence
 
-from fedsynth_lib.core.contract import Domain, Privacy
+from fedsynth_lib.core.accounting import calibrate
+from fedsynth_lib.core.contract import Charge, Domain, Privacy
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods.bayes import bayesian_network as bn
 from fedsynth_lib.methods.marginals import marginals
 from fedsynth_lib.tables.partition import heterogeneity
 from fedsynth_lib.teaching import game
-from fedsynth_lib.teaching.checks import EXERCISES, check, check_budget, check_exercise
+from fedsynth_lib.teaching.checks import EXERCISES, check, check_exercise
 
 ROWS = pd.DataFrame(
     {
@@ -98,19 +99,6 @@ def test_the_diagnosis_of_ann_follows_from_two_months(answer, said):
     assert game.check_diagnosis(answer).startswith(said)
 
 
-@pytest.mark.parametrize(
-    ("question", "right", "wrong", "hint"),
-    [
-        ("laplace", 2, 0.5, "how much smaller"),
-        ("gaussian", 1.8785, 2, "Laplace noise"),
-        ("coins", 0.00515, 0.9, "one step"),
-    ],
-)
-def test_the_exercises_on_the_budget_know_right_and_wrong_answers(question, right, wrong, hint):
-    assert check_budget(question, right) == "Right." and hint in check_budget(question, wrong)
-    assert check_budget(question, right * 1.05).endswith("too large.")
-
-
 def laplace_scale() -> float:
     """The scale on a count of a network of degree 2, by the library."""
     domain = Domain(tuple("abcdefghijklmn"), (20,) * 14)
@@ -118,6 +106,11 @@ def laplace_scale() -> float:
     noise = settings.noise_for(bn, domain, [1_000], config, budget)
     charge = bn.plan(noise, domain, 1_000, config)[0]
     return charge.noise * charge.sensitivity
+
+
+def gaussian_noise(epsilon: float) -> float:
+    """The noise multiplier of one count, by the library."""
+    return calibrate(lambda noise: [Charge("", "gaussian", noise=noise)], Privacy(epsilon, 1e-5))
 
 
 def test_the_exercises_have_the_answers_that_code_finds():
@@ -128,6 +121,9 @@ def test_the_exercises_have_the_answers_that_code_finds():
         "01.1": np.abs(np.subtract([0, 1], [0.6, 0.4])).sum() / 2,
         "01.2": heterogeneity(halves, [[0], [1]]),
         "01.3": np.diff(np.linspace(-150, 16_050, 21))[0],
+        "02.1": 2,
+        "02.2": gaussian_noise(0.25) / gaussian_noise(0.5),
+        "02.3": 0.00515,
         "03.1": np.zeros(25, np.int64).nbytes + 6,
         "03.2": 3,
         "03.3": 0.25,

@@ -244,27 +244,6 @@ def test_a_model_is_fitted_to_tables_without_noise_as_they_are():
     assert query == (0, 1) and scale == 3.0 and noisy.std() == pytest.approx(3, rel=0.05)
 
 
-def test_the_mean_gradient_is_cut_where_the_rule_says():
-    torch.manual_seed(0)
-    line, rows = torch.nn.Linear(2, 1), torch.tensor([[300.0, 400.0], [0.3, 0.0]])
-    rules = ("nothing", "the mean", "each record")
-    free, mean, each = (
-        lessons.mean_gradient(line, rows, rule, clip=0.1, divisor=2) for rule in rules
-    )
-    assert mean.norm() == pytest.approx(0.1, rel=1e-4) and torch.allclose(
-        mean / 0.1, free / free.norm()
-    )
-    assert each.norm() <= 0.1 * (1 + 1e-5)
-
-
-def test_noise_that_is_wiped_out_leaves_the_same_network():
-    rows = torch.randn(8, 3)
-    assert (
-        lessons.apart_by_noise(["backward", "noise", "zero_grad", "backward", "step"], rows, 0) == 0
-    )
-    assert lessons.apart_by_noise(["zero_grad", "backward", "noise", "step"], rows, 0) > 0
-
-
 def test_clients_that_meet_no_guests_search_alone(halves):
     """With an exchange in every generation the first one is still alone."""
     train, _, parts = halves

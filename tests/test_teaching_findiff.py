@@ -9,12 +9,11 @@ import pandas as pd
 import pytest
 import torch
 from opacus.accountants.utils import get_noise_multiplier
-from scipy.spatial.distance import cdist
 from scipy.stats import norm
 from sklearn.preprocessing import QuantileTransformer
 
 from fedsynth_lib.core.accounting import exact_gaussian_epsilon
-from fedsynth_lib.core.contract import BadInput, Charge, Privacy, stream
+from fedsynth_lib.core.contract import BadInput, Charge, Domain, Privacy, stream
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods.diffusion import findiff
 from fedsynth_lib.tables.encode import UnitRange
@@ -113,14 +112,6 @@ def test_points_lead_back_to_their_rows(run, table):
     assert back.drop(columns="weight").equals(table.frame.drop(columns="weight"))
 
 
-def test_every_place_of_the_plane_belongs_to_the_nearest_point():
-    spots, side = torch.tensor([[0.0, 1.0], [1.0, -1.0], [-2.0, 0.3]]), torch.linspace(-3, 3, 13)
-    cells = fd.nearest_cells(spots, side)
-    for up, y in enumerate(side.tolist()):
-        nearest = cdist([(x, y) for x in side.tolist()], spots.numpy()).argmin(axis=1)
-        assert cells[up].tolist() == nearest.tolist()
-
-
 def test_a_walk_ends_in_the_rows_that_the_method_samples(run, table):
     seen = fd.walk(run.state, 40, FAST, at=[12, 5], rng=stream(3, "sample"))
     assert list(seen) == [12, 5, 0]
@@ -151,23 +142,12 @@ def test_the_error_of_a_guess_is_that_of_the_noise(run, table):
     assert list(found.values()) == pytest.approx([1.25, 1.25], abs=0.06)
 
 
-def test_lengths_of_gradients_are_those_of_one_row_at_a_time(run, table):
-    network, points = findiff.trained(run.state, FAST), fd.points(run.state, table, FAST)[:6]
-    lengths = fd.gradient_lengths(network, points, FAST.schedule, seed=0)
-    torch.manual_seed(int(stream(0, "lengths").integers(2**63)))
-    losses = network.losses(points, FAST.schedule)
-    for length, loss in zip(lengths, losses, strict=True):
-        parts = torch.autograd.grad(loss, list(network.denoiser.parameters()), retain_graph=True)
-        assert float(length) == pytest.approx(
-            float(torch.cat([part.flatten() for part in parts]).norm()), rel=1e-4
-        )
-
-
 @pytest.mark.filterwarnings("ignore:Optimal order")
 @pytest.mark.parametrize(("epsilon", "updates"), [(1.0, 30_000), (10.0, 300_000)])
 def test_multipliers_agree_with_opacus(epsilon, updates):
     budget = Privacy(epsilon, 1e-5, reproduction=True)
-    found = fd.multipliers(5_210, [updates], 16, [budget]).iat[0, 0]
+    plan = findiff.Config(training_rounds=1, local_updates=updates, batch=16, encoding="declared")
+    found = settings.noise_for(findiff, Domain(("x",), (0,)), [5_210], plan, budget)
     settings_of_both = {
         "sample_rate": 16 / 5_210,
         "steps": updates,
@@ -207,13 +187,11 @@ def test_the_pictures_hold_the_rows(run, table):
     counts = [patch.get_height() for patch in fig.axes[0].patches[:30]]
     assert sum(counts) == len(table.frame) and len(fig.axes) == 3
     assert {text.get_text() for text in fig.axes[2].texts} == set(table.schema["smokes"].categories)
-    upwards = fd.widest(table.schema, points, FAST)
-    assert upwards in (2, 3) and points[:, upwards].std() == points[:, 2:4].std(dim=0).max()
     fig = fd.draw_walk(
         {"one": points[:50], "two": points[50:100]},
         table.frame["smokes"][:50],
         "abcdefgh",
-        upwards=upwards,
+        upwards=2,
     )
     assert [ax.get_title() for ax in fig.axes] == ["one", "two"] and fig.axes[1].get_xlabel() == "a"
     assert sum(len(line.get_xdata()) for line in fig.axes[1].lines) == 50
@@ -224,16 +202,14 @@ def test_only_the_pooled_map_ends_at_the_person_who_enters(table):
     """The pooled one ends at the largest value, with the person and without; the declared one at
     the end of the range."""
     column, values = table.schema["age"], table.frame["age"]
-    usual = values[values <= values.quantile(0.9)]
-    ends = fd.upper_ends(table, column, ("pooled", "declared"), FAST, seed=0)
-    assert ends.loc["pooled"].tolist() == pytest.approx([usual.max(), values.max()])
-    assert ends.loc["declared"].tolist() == pytest.approx([column.high, column.high])
-
-
-def test_the_parts_of_a_table_share_no_row(table):
-    train, many, control, strangers = fd.parted(table, 50)
-    assert train.frame.equals(many.frame.head(50))
-    assert len(many) + len(control) + len(strangers) == len(table) and len(control) == 50
+    usual = np.flatnonzero(values <= values.quantile(0.9))
+    for part in (usual, np.union1d(usual, [values.argmax()])):
+        for encoding, end in (("pooled", values.iloc[part].max()), ("declared", column.high)):
+            config = replace(FAST, encoding=encoding, local_updates=1)
+            asked = {"config": config, "num_rows": 1, "seed": 0}
+            state = settings.federated(findiff, table, [part], **asked).state
+            top = column.low + (column.high - column.low) * state["quantiles"][0, -1]
+            assert top == pytest.approx(end)
 
 
 def test_normal_draws_go_back_through_the_map(run, table):

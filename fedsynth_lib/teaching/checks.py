@@ -4,9 +4,6 @@ assumption failed."""
 import math
 from collections.abc import Mapping
 
-from fedsynth_lib.core import accounting
-from fedsynth_lib.core.contract import Charge, Privacy
-
 EMPTY = "Put your answer in place of None, and run the cell."
 
 
@@ -39,29 +36,6 @@ def check(answer: float | None, right: float, *, hints: Mapping[float, str] | No
     return f"Not yet: {answer:g} is too {'large' if answer > right else 'small'}."
 
 
-def check_budget(question: str, answer: float | None) -> str:
-    """Say whether an answer to an exercise of lesson 02 is right."""
-
-    def gaussian(epsilon: float) -> float:
-        return accounting.calibrate(
-            lambda noise: [Charge("a count", "gaussian", noise=noise)], Privacy(epsilon, 1e-5)
-        )
-
-    exercises = {
-        "laplace": (2.0, {0.5: "that is by how much it is multiplied; how much smaller is it?"}),
-        "gaussian": (
-            gaussian(0.25) / gaussian(0.5),
-            {
-                2.0: "that is the factor of Laplace noise.",
-                2**0.5: "that is the limit at large epsilon.",
-            },
-        ),
-        "coins": (0.9**50, {0.9: "that is one step.", 0.1**50: "that is being in all of them."}),
-    }
-    right, hints = exercises[question]
-    return check(answer, right, hints=hints)
-
-
 # lesson and number: the right answer, and what is said of a wrong one, by that answer
 EXERCISES: dict[str, tuple[float, dict[float, str]]] = {
     "01.1": (0.6, {1.2: "it is half of the sum of differences.", 0.4: "compare with all rows."}),
@@ -70,6 +44,18 @@ EXERCISES: dict[str, tuple[float, dict[float, str]]] = {
         16_200 / 20,
         {16_200 / 19: "the range has 20 bins.", 15_900 / 20: "the range begins below 0."},
     ),
+    "02.1": (
+        2.0,
+        {0.5: "that is by how much it is multiplied; how much smaller is it?"},
+    ),
+    "02.2": (
+        1.8785,  # by `accounting.calibrate`
+        {
+            2.0: "that is the factor of Laplace noise.",
+            2**0.5: "that is the limit at large epsilon.",
+        },
+    ),
+    "02.3": (0.9**50, {0.9: "that is one step.", 0.1**50: "that is being in all of them."}),
     "03.1": (
         8 * 25 + len("counts"),
         {25.0: "a count has 64 bits.", 8.0 * 25: "the name of the array is sent, too."},

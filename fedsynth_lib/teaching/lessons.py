@@ -6,8 +6,7 @@ import inspect
 import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from itertools import chain, combinations_with_replacement, pairwise, product
+from itertools import combinations_with_replacement, pairwise, product
 from types import ModuleType
 from typing import Any
 
@@ -15,13 +14,11 @@ import numpy as np
 import pandas as pd
 import torch
 from IPython.display import Markdown
-from torch.nn.functional import softplus
 
 from fedsynth_lib.core import accounting
-from fedsynth_lib.core.accounting import epsilon_of, zcdp_to_epsilon
+from fedsynth_lib.core.accounting import zcdp_to_epsilon
 from fedsynth_lib.core.contract import (
     Arrays,
-    Charge,
     Client,
     Domain,
     Encoder,
@@ -212,32 +209,6 @@ def migration(
     return pd.DataFrame(history, columns=columns)
 
 
-def laplace_recipes(
-    scale: float, num_clients: int, draws: int, rng: np.random.Generator
-) -> dict[str, np.ndarray]:
-    """Noise on a sum, made of what each client adds: by the library's shares, and by three readings
-    of formula (3.3)."""
-    clients, shape = range(num_clients), (draws,)
-    squares = partial(accounting.laplace_by_squares, shape=shape, rng=rng)
-    shares = partial(accounting.discrete_laplace_share, scale, num_clients, shape, rng=rng)
-    return {
-        "integer shares, summed": sum(shares() for _ in clients),
-        "(3.3), variance s/2": squares(scale, num_clients),
-        "(3.3), standard deviation s/2": squares(scale**2 / 2, num_clients),
-        "(3.3), each squares its own": sum(squares(scale / num_clients, 1) for _ in clients),
-    }
-
-
-def children(num_rows: int, seed: int) -> Table:
-    """Made-up people up to 40 years, and their height (cm): children grow."""
-    rng = stream(seed, "toy")
-    age = rng.uniform(0, 40, num_rows)
-    height = 50 + 125 * (1 - np.exp(-age / 8)) + rng.normal(0, 6, num_rows)
-    columns = Column("age", "numeric", 0, 40), Column("height", "numeric", 20, 200)
-    frame = pd.DataFrame({"age": age, "height": height})
-    return Table("toy", frame, Schema(columns, target=None), "own")
-
-
 def birds(num_rows: int, seed: int) -> Table:
     """Made-up birds: three kinds, one of them rare, and a weight (kg) that all but follows from the
     kind."""
@@ -249,15 +220,6 @@ def birds(num_rows: int, seed: int) -> Table:
     frame = pd.DataFrame({"weight": weight.clip(0.5, 15), "kind": kind})
     digest = f"birds {num_rows} {seed}"
     return Table("birds", frame, Schema(columns, target="kind"), "own", digest=digest)
-
-
-def with_rings(table: Table, seed: int) -> Table:
-    """The birds, one in twenty with a ring on its leg that says nothing about the bird."""
-    rings = stream(seed, "rings").random(len(table)) < 0.05
-    ring = pd.Categorical.from_codes(rings.astype(int), ["no", "yes"])
-    columns = (*table.schema.columns, Column("ring", "categorical", categories=("no", "yes")))
-    schema, digest = Schema(columns, target=table.schema.target), f"{table.digest} {seed}"
-    return Table("ringed birds", table.frame.assign(ring=ring), schema, "own", digest=digest)
 
 
 def summed_gradient(
@@ -279,42 +241,6 @@ def summed_gradient(
         how = {"clip": clip, "noise_multiplier": 0, "expected_records": divisor}
         norms = tape.backward(losses(rows), num_records=records or len(rows), **how)
     return torch.cat([each.grad.flatten() for each in network.parameters()]), norms
-
-
-def mean_gradient(
-    network: torch.nn.Module, rows: torch.Tensor, clipped: str, *, clip: float, divisor: float
-) -> torch.Tensor:
-    """The mean gradient of the loss that all rows are imagined, as one vector, after a rule:
-    nothing is clipped, the mean is, or each record. divisor: of the sum."""
-    each = clip if clipped == "each record" else np.inf
-    how = {"clip": each, "divisor": divisor}
-    mean, _ = summed_gradient(network, lambda rows: softplus(-network(rows)[:, 0]), rows, **how)
-    return mean * min(1, clip / float(mean.norm())) if clipped == "the mean" else mean
-
-
-def trained_in_order(
-    order: Sequence[str], rows: torch.Tensor, *, noise_seed: int, seed: int
-) -> torch.Tensor:
-    """The weights of a tiny network after 20 rounds of these lines of code: `noise`, `backward`,
-    and what an optimiser does. seed: of its start."""
-    torch.manual_seed(seed)
-    network, coins = torch.nn.Linear(rows.shape[1], 1, bias=False), torch.Generator()
-    optimiser = torch.optim.Adam(network.parameters(), lr=0.01)
-    coins.manual_seed(noise_seed)
-    for line in 20 * list(order):
-        if line == "noise":
-            network.weight.grad += torch.randn(network.weight.shape, generator=coins)
-        elif line == "backward":
-            softplus(-network(rows)).mean().backward()
-        else:
-            getattr(optimiser, line)()
-    return network.weight.detach()
-
-
-def apart_by_noise(order: Sequence[str], rows: torch.Tensor, seed: int) -> float:
-    """The largest difference of two networks that were `trained_in_order` with other noise."""
-    one, other = (trained_in_order(order, rows, noise_seed=n, seed=seed) for n in (1, 2))
-    return float((one - other).abs().max())
 
 
 def gan_encoded(
@@ -339,15 +265,6 @@ def gan_decoded(state: Arrays, encoded: torch.Tensor) -> np.ndarray:
     rows[:, levels == 0] = gan_encoding.decode_numbers(modes, distances.numpy(), state)
     rows[:, levels > 0] = gan_encoding.declared(codes, state)
     return rows
-
-
-def epsilons(rounds: Sequence[Sequence[Charge]], delta: float) -> pd.DataFrame:
-    """ε at `delta` after every round: of all rounds so far, and of the round alone, as a new
-    accountant has it."""
-    so_far = [list(chain.from_iterable(rounds[:number])) for number in range(1, len(rounds) + 1)]
-    told = {"all rounds so far": so_far, "round alone": rounds}
-    found = {name: [epsilon_of(each, delta) for each in own] for name, own in told.items()}
-    return pd.DataFrame(found).rename_axis("round")
 
 
 def gan_rows(

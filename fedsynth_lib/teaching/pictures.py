@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from scipy.stats import laplace, norm
 
 from fedsynth_lib.figures.distributions import REAL_FILL
-from fedsynth_lib.figures.style import BLUE, COLUMN_WIDTH, FULL_WIDTH, GREY, ORANGE, VERMILLION
+from fedsynth_lib.figures.style import BLUE, FULL_WIDTH, GREY, ORANGE
 
 # --- 00, who was in this table -------------------------------------------------------------------
 
@@ -79,14 +79,6 @@ def noises(drawn: np.ndarray, *, scale: float, sigma: float, delta: float) -> Fi
 # --- 12, CTGAN -----------------------------------------------------------------------------------
 
 
-def conditions(shares: pd.DataFrame) -> Figure:
-    """Two shares of each country, those of rows and of conditions, by the rank of the country."""
-    ranked = shares[["share of rows", "share of conditions"]]
-    look = {"style": ["s", "o"], "color": [GREY, BLUE], "logy": True, "ylabel": "share"}
-    ranked = ranked.set_axis(range(1, len(ranked) + 1))
-    return ranked.plot(xlabel="native country, by rank", **look).figure
-
-
 def bird_weights(real: pd.DataFrame, made: Mapping[int, pd.DataFrame]) -> Figure:
     """Weights of made birds, a line for each kind and a panel for each number of rounds; all real
     birds in grey."""
@@ -105,28 +97,6 @@ def bird_weights(real: pd.DataFrame, made: Mapping[int, pd.DataFrame]) -> Figure
 # --- 13, AIM and FLAIM ---------------------------------------------------------------------------
 
 
-def stops(path: pd.DataFrame) -> Figure:
-    """What `lessons.fit_path` finds by iterations; dashed: where the loss has come down to that of
-    the truth."""
-    titles = ["loss / loss of the truth", "workload error (L1)", "NLL (nats per row)"]
-    shape = {"figsize": (FULL_WIDTH, 2.3), "layout": (1, 3), "subplots": True, "legend": False}
-    axes = path.plot(title=titles, marker="o", logx=True, **shape).flat
-    for ax in axes:
-        ax.axvline(path.index[path["loss"] <= 1].min(), color=VERMILLION, linestyle="--")
-    return ax.figure
-
-
-def asking(candidates: pd.DataFrame) -> Figure:
-    """Of candidates of more than one column the `error` of not asking, as dots by `cells`; the
-    `error by noise` of asking as a line."""
-    joint = candidates[candidates["columns"] > 1]
-    ax = joint.plot.scatter("cells", "error", s=6, loglog=True, label="error of not asking")
-    look = {"color": ORANGE, "label": "error of asking"}
-    candidates.sort_values("cells").plot("cells", "error by noise", ax=ax, **look)
-    ax.set(xlabel="cells of the marginal", ylabel="L1 error")
-    return ax.figure
-
-
 def skews(true: np.ndarray, proxy: np.ndarray, picks: Mapping[str, np.ndarray]) -> Figure:
     """Proxy by true heterogeneity of clients and marginals (any shape); and the true one of what
     clients picked, by penalty. Grey: the mean of all."""
@@ -140,11 +110,3 @@ def skews(true: np.ndarray, proxy: np.ndarray, picks: Mapping[str, np.ndarray]) 
     axes[1].axvline(cloud[0].mean(), color=GREY, linestyle="--")
     axes[1].set(xlabel="true heterogeneity of the choice", title="choices, by penalty")
     return fig
-
-
-def spent(clients: pd.DataFrame, epsilon: float) -> Figure:
-    """Draw ε of each client by the rounds that it took part in. Dashed: the epsilon asked for."""
-    ax = clients.plot.scatter("rounds", "ε", figsize=(COLUMN_WIDTH * 1.3, 2.3))
-    ax.axhline(epsilon, color=VERMILLION, linestyle="--")
-    ax.set(xlabel="rounds that the client was drawn for", ylabel="ε spent on its records")
-    return ax.figure

@@ -3,10 +3,8 @@ diffusion, walks in it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -34,12 +32,11 @@ from fedsynth_lib.metrics.utility import five_classifiers
 from fedsynth_lib.tables.encode import UnitRange
 from fedsynth_lib.tables.load import Table, load_table
 from fedsynth_lib.tables.partition import Parts, split_clients
-from fedsynth_lib.tables.schema import Column, Schema
-from fedsynth_lib.teaching.lessons import summed_gradient
+from fedsynth_lib.tables.schema import Schema
 
 FEW = {"adult": ("age", "hours-per-week", "marital-status", "occupation", "sex", "income")}
 NUMBERS, CATEGORIES, MOST_LEVELS = 2, 3, 12  # what is taken of other tables
-MARKERS, SHADES = ".x+", 7
+MARKERS = ".x+"
 
 
 def few_columns(dataset: str, columns: Sequence[str], rows: int, seed: int) -> Table:
@@ -69,15 +66,6 @@ def _first(schema: Schema) -> list[str]:
     short = [name for name in others if len(schema[name].categories) <= MOST_LEVELS]
     target = [schema.target] if schema.target else []
     return [*schema.numeric[:NUMBERS], *short[:CATEGORIES], *target]
-
-
-def parted(table: Table, rows: int) -> tuple[Table, Table, Table, Table]:
-    """(train, many, control, strangers): `rows` rows at most to learn from, which are the first of
-    many; and rows that nobody learns from, twice."""
-    spare = min(rows, len(table) // 4)
-    places = np.split(np.arange(len(table)), [spare, 2 * spare])
-    control, strangers, many = map(table.take, places)
-    return many.take(np.arange(min(rows, len(many)))), many, control, strangers
 
 
 def owners(table: Table, num_clients: int, seed: int) -> Parts:
@@ -114,13 +102,6 @@ def rows_at(vectors: Tensor, state: Arrays, schema: Schema, config: findiff.Conf
     rows[:, levels == 0] = quantile_map.numbers(vectors[:, :columns].numpy(), state["quantiles"])
     rows[:, levels > 0] = findiff.trained(state, config).nearest(vectors[:, columns:]).numpy()
     return UnitRange(schema).inverse(rows, np.random.default_rng(0))  # draws nothing
-
-
-def nearest_cells(embedding: Tensor, side: Tensor) -> Tensor:
-    """The category whose point of `embedding` (levels, 2) lies nearest, on the grid of `side`
-    upwards and sideways."""
-    grid = torch.stack(torch.meshgrid(side, side, indexing="xy"), dim=-1)
-    return torch.cdist(grid.reshape(-1, 2), embedding).argmin(dim=1).reshape(len(side), len(side))
 
 
 def walk(
@@ -166,8 +147,7 @@ def errors_by_step(
 
 
 def draw_space(state: Arrays, table: Table, config: findiff.Config, seed: int) -> Figure:
-    """The first numeric column, its normal scores, and the plane of the first category's points
-    with its cells.
+    """The first numeric column, its normal scores, and the first category's points.
 
     The line over the column are standard normal draws on their way back through the column's map.
     """
@@ -185,10 +165,6 @@ def draw_space(state: Arrays, table: Table, config: findiff.Config, seed: int) -
     x = np.linspace(-6, 6, 200)
     middle.plot(x, norm.pdf(x), color=BLACK, label="normal density")
     spots = findiff.trained(state, config).embeddings[0].weight.detach().T
-    side = torch.linspace(-3.5, 3.5, 350)
-    shades = (nearest_cells(spots, side) % SHADES).numpy()
-    greys = {"cmap": "Greys", "vmin": -1, "vmax": 2 * SHADES, "rasterized": True}
-    right.pcolormesh(side.numpy(), side.numpy(), shades, **greys)
     right.plot(*spots.T.numpy(), "k.")
     for name, spot in list(zip(kind.categories, spots.tolist(), strict=True))[:MOST_LEVELS]:
         # names outwards
@@ -203,29 +179,6 @@ def draw_space(state: Arrays, table: Table, config: findiff.Config, seed: int) -
         ax.set_ylim(top=1.35 * ax.get_ylim()[1])
         ax.legend(loc="upper right")
     return fig
-
-
-def draw_noise(lengths: Mapping[str, Tensor], clip: float, noises: pd.DataFrame) -> Figure:
-    """Shares of rows with gradients up to a length, a line for each network; and noise multipliers
-    by steps (the index), a line for each column, with dots from the third on."""
-    fig, (left, right) = plt.subplots(1, 2, figsize=(FULL_WIDTH, 2.6))
-    for (name, own), line in zip(lengths.items(), ("--", "-"), strict=True):
-        left.ecdf(own.numpy(), color="k", linestyle=line, label=name)
-    left.axvline(clip, color=GREY, label="C")
-    left.set(xscale="log", xlabel="length of a row's gradient", ylabel="share of rows")
-    dots = {"markevery": range(2, len(noises)), "markersize": 3}
-    for name, line in zip(noises, (":", "--", "-"), strict=True):
-        right.plot(noises.index, noises[name], f"k{line}o", label=name, **dots)
-    words = {"xlabel": "steps of a client: rounds × local updates"}
-    right.set(xscale="log", yscale="log", ylabel="noise multiplier σ", **words)
-    left.legend(), right.legend()
-    return fig
-
-
-def widest(schema: Schema, vectors: Tensor, config: findiff.Config) -> int:
-    """Which coordinate of the first category's embedding tells rows (rows, width) apart best."""
-    first = len(schema.numeric)
-    return first + int(vectors[:, first : first + config.embedding].std(dim=0).argmax())
 
 
 def draw_walk(
@@ -251,28 +204,6 @@ def draw_walk(
     return fig
 
 
-def gradient_lengths(network: Network, vectors: Tensor, schedule: Schedule, *, seed: int) -> Tensor:
-    """Euclidean lengths of the gradients of single rows, (rows,), as private training sees them
-    before it clips."""
-    with weights.seeded(stream(seed, "lengths"), torch.device("cpu")):
-        losses = partial(network.losses, schedule=schedule)
-        return summed_gradient(network.denoiser, losses, vectors, clip=1.0)[1]
-
-
-def multipliers(
-    rows: int, updates: Sequence[int], batch: int, budgets: Iterable[Privacy]
-) -> pd.DataFrame:
-    """The noise multiplier that a client of so many rows needs for all its local updates (the
-    index), a column for each budget; nothing else is released."""
-    one = findiff.Config(training_rounds=1, batch=batch, encoding="declared")
-    plans, domain = [replace(one, local_updates=number) for number in updates], Domain(("x",), (0,))
-    found = pd.DataFrame(index=updates)
-    for each in budgets:
-        noises = [settings.noise_for(findiff, domain, [rows], plan, each) for plan in plans]
-        found[f"ε = {each.epsilon:g}"] = noises
-    return found
-
-
 def bills(
     sizes: Sequence[int], domain: Domain, config: findiff.Config, privacy: Privacy
 ) -> pd.DataFrame:
@@ -291,22 +222,6 @@ def bills(
         lines.append([rows, rate(rows, config), own, *spent])
     names = ["rows", "rate", "σ", "ε with the largest's σ", "ε with 10 × updates"]
     return pd.DataFrame(lines, columns=names).rename_axis(index="client")
-
-
-def upper_ends(
-    train: Table, column: Column, encodings: Iterable[str], config: findiff.Config, **options: Any
-) -> pd.DataFrame:
-    """The upper end of the first numeric column's map, by encoding: of the lower nine tenths of the
-    rows, and once the row with the largest value has entered. options: of `settings.federated`."""
-    values, tops = train.frame[column.name], {}
-    usual = np.flatnonzero(values <= values.quantile(0.9))
-    entered = {"without": usual, "with": np.union1d(usual, [values.argmax()])}
-    for encoding, (who, part) in product(encodings, entered.items()):
-        brief = replace(config, encoding=encoding, training_rounds=1, local_updates=1)
-        run = settings.federated(findiff, train, [part], config=brief, num_rows=1, **options)
-        end = run.state["quantiles"][0, -1]
-        tops[encoding, who] = column.low + (column.high - column.low) * end
-    return pd.Series(tops).unstack(sort=False)
 
 
 def first_look(

@@ -16,7 +16,7 @@ from scipy.stats import multivariate_normal, wilcoxon
 
 from fedsynth_lib.core.contract import Arrays, Method, Run, stream
 from fedsynth_lib.federation import settings
-from fedsynth_lib.figures.style import BLACK, FULL_WIDTH, GREY, Look
+from fedsynth_lib.figures.style import BLACK, FULL_WIDTH, GREY
 from fedsynth_lib.methods.gan import weights
 from fedsynth_lib.methods.vae_bgm import vae_bgm
 from fedsynth_lib.methods.vae_bgm.latent_mixture import Mixture
@@ -111,28 +111,6 @@ def draw_latent(
         axes[0, 0].plot(*outline(*component).T, color=BLACK, visible=weight > 0.02)
     above = {"loc": "outside upper center", "ncols": 3, "markerscale": 2}
     fig.legend(*lower.get_legend_handles_labels(), **above)
-    return fig
-
-
-def draw_nodes(scores: pd.DataFrame, looks: Mapping[str, Look], others: float) -> Figure:
-    """Divergence by the size of a hospital (the index), a mark for each way with a bar over its
-    seeds.
-
-    scores: a list of values for each hospital and way. looks: of the ways. others: that of patients
-        of no hospital, a grey line.
-    """
-    fig, ax = plt.subplots(figsize=(4.4, 2.8))
-    for shift, (name, look) in zip((-0.12, -0.04, 0.04, 0.12), looks.items(), strict=True):
-        own = scores[name].dropna()
-        middle = own.map(np.mean)
-        error, at = (middle - own.map(min), own.map(max) - middle), np.arange(len(own)) + shift
-        ax.errorbar(at, middle, error, None, look.marker, color=look.colour, label=name)
-    ax.axhline(others, color=GREY, label="other patients")
-    ax.set_ylim(min(0, ax.get_ylim()[0]))
-    ticks = {"xticks": range(len(scores)), "xticklabels": scores.index}
-    ax.set(**ticks, xlabel="patients of the hospital")
-    ax.set_ylabel("$D_{JS}$ (bits)", parse_math=True)
-    ax.legend()
     return fig
 
 
