@@ -23,6 +23,7 @@ from fedsynth_lib.figures import save, style
 from fedsynth_lib.figures.save import Saver, save_figure, save_table
 from fedsynth_lib.figures.style import look, use_style
 from fedsynth_lib.printed import published
+from fedsynth_lib.printed.entries import with_spread
 from fedsynth_lib.works import side_by_side
 
 
@@ -135,7 +136,9 @@ def awkward():
         [("iid", 3), ("label|skew", 5)], names=["partition", "clients"]
     )
     return pd.DataFrame(
-        [[0.12345, "0.1 ± 0.2", np.nan], [np.inf, "50% & more_", 2.0]], index=index, columns=columns
+        [[0.12345, with_spread(0.1, 0.2, 1), np.nan], [np.inf, "50% & more_", 2.0]],
+        index=index,
+        columns=columns,
     )
 
 
@@ -153,8 +156,10 @@ def test_tables_are_saved_in_three_forms_that_parse(awkward):
         "clients",
         "ε = 0.5 pcd",
         "ε = 0.5 log_cluster",
-        "no DP pcd",
+        "ε = 0.5 log_cluster mean",
     ]
+    assert csv["ε = 0.5 log_cluster"].tolist()[1:] == ["50% & more_"]
+    assert csv["ε = 0.5 log_cluster half"].iloc[0] == 0.2
     assert csv["ε = 0.5 pcd"].tolist() == [0.12345, np.inf] and np.isnan(csv.loc[0, "no DP pcd"])
     assert (
         set(csv["data"]) == {"standin"}

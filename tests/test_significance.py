@@ -85,8 +85,8 @@ def test_one_split_allows_neither_test_nor_interval():
     assert found["outcome"].tolist() == ["not tested"] and found[["low", "high", "p"]].isna().all(
         axis=None
     )
-    assert significance.cell_table(found).iloc[0, 0] == "−0.100"
-    assert significance.counts(found).iloc[0, 0] == "no test of 1"
+    assert str(significance.cell_table(found).iloc[0, 0]) == "−0.100"
+    assert str(significance.counts(found).iloc[0, 0]) == "no test of 1"
     assert significance.ONE_SPLIT in significance.caption(found, "x")
 
 
@@ -123,7 +123,7 @@ def test_printed_signs_are_those_that_the_thesis_states():
     )
     counts = significance.counts(tests)
     shown = counts.loc[("bank", "central", "no DP")]
-    assert [shown[m].split("(")[1] for m in ("hellinger", "pcd", "pmse")] == [
+    assert [str(shown[m]).split("(")[1] for m in ("hellinger", "pcd", "pmse")] == [
         "6+ 0−)",
         "3+ 0−)",
         "0+ 8−)",
@@ -139,8 +139,8 @@ def test_entries_say_gain_interval_and_both_signs(monkeypatch, tmp_path):
     tests = run(ours("federated", far, **label), ours("central", CENTRAL), exhibits=["tab6.1"])
     half = np.diff(stats.ttest_rel(far, CENTRAL).confidence_interval(0.95))[0] / 2
     # printed: 0.185 against 0.186
-    assert significance.cell_table(tests).iloc[0, 0] == f"+0.080 ± {half:.3f}* + (+)"
-    assert significance.counts(tests).iloc[0, 0] == "1+ 0− 1* of 1 (1+ 0−)"
+    assert str(significance.cell_table(tests).iloc[0, 0]) == f"+0.080 ± {half:.3f}* + (+)"
+    assert str(significance.counts(tests).iloc[0, 0]) == "1+ 0− 1* of 1 (1+ 0−)"
     assert significance.gains(tests).loc[("adult", "no DP", "central")].tolist() == pytest.approx(
         [0.08, 0.001, 1, 1]
     )
@@ -154,6 +154,10 @@ def test_entries_say_gain_interval_and_both_signs(monkeypatch, tmp_path):
         and "gain of federated" in saved.html
     )
     assert f"+0.080 ± {half:.3f}* + (+)" in saved.md.read_text()
+    line = pd.read_csv(saved.csv).iloc[0].filter(like="hellinger")
+    signs = {"gain": 0.08, "half": round(half, 3), "sure": True}
+    signs |= {"outcome": "better", "published_outcome": "better"}
+    assert line.to_dict() == {f"no DP hellinger {name}": sign for name, sign in signs.items()}
 
 
 def test_tables_keep_the_printed_order_and_leave_gaps_empty():
@@ -171,9 +175,8 @@ def test_tables_keep_the_printed_order_and_leave_gaps_empty():
     ]
     assert table.columns.tolist() == [("no DP", "hellinger"), ("ε = 0.5", "hellinger")]
     assert table.loc[("i.i.d.", "3", "central"), ("no DP", "hellinger")] == ""
-    assert table.loc[("i.i.d.", "3", "local"), ("no DP", "hellinger")].startswith(
-        "−0.000 ± 0.000 ="
-    )
+    entry = table.loc[("i.i.d.", "3", "local"), ("no DP", "hellinger")]
+    assert str(entry).startswith("−0.000 ± 0.000 =")
 
 
 def test_what_cannot_be_tested_is_refused():

@@ -10,14 +10,13 @@ comes from, which rows, which column. Prose holds its name and its value,
 """
 
 import json
-import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
@@ -34,23 +33,16 @@ SOURCES = re.compile(
 )
 MARKER = re.compile(r"<!--=(?P<name>[^\n]*?)-->(?P<said>[^\n]*?)<!--/-->")
 NAME = re.compile(r"[a-z][a-z0-9_]*")
-NUMBER = r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?"
-TAKEN = {  # the numbers of an entry such as `0.62 ± 0.04 (0.61 ± 0.02) =`
-    "ours": re.compile(rf"^({NUMBER})"),
-    "spread": re.compile(rf"^{NUMBER} ± ({NUMBER})"),
-    "printed": re.compile(rf"\(({NUMBER})"),
-    "printed spread": re.compile(rf"\({NUMBER} ± ({NUMBER})"),
-}
-REDUCTIONS: dict[str, Callable[[pd.Series], Any]] = {
-    **{
-        name: operator.methodcaller(name)
-        for name in ("mean", "median", "min", "max", "sum", "std", "nunique")
-    },
-    "count": len,
-    "share": len,  # see _of_rows
-    # by how many percent the last of several values is below the first
-    "percent below": lambda column: 100 * (1 - column.iloc[-1] / column.iloc[0]),
-}
+
+
+def percent_below(column: pd.Series) -> float:
+    """By how many percent the last of several values is below the first."""
+    return 100 * (1 - column.iloc[-1] / column.iloc[0])
+
+
+REDUCTIONS = {name: name for name in ("mean", "median", "min", "max", "sum", "nunique")}
+REDUCTIONS |= {"percent below": percent_below}
+COUNTED = ("count", "share")  # of rows
 
 
 @dataclass(frozen=True)
@@ -64,8 +56,7 @@ class Fact:
     source: str = ""
     where: str = ""  # pandas query that selects rows; all of them if empty
     column: str = ""  # a name, or an expression over names
-    take: str = ""  # which number of a text entry, one of TAKEN
-    reduce: str = ""  # one of REDUCTIONS, where several rows make one number
+    reduce: str = ""  # one of REDUCTIONS or COUNTED, where several rows make one number
     that: str = ""  # with count or share: the query that is counted among the selected rows
     value: int | float | str | None = None  # of a measurement that no rows hold, such as minutes
     why: str = ""  # with `value`: who measured what, where
@@ -95,10 +86,10 @@ def load_facts(root: Path | None = None) -> dict[str, Fact]:
             if not NAME.fullmatch(name) or not isinstance(entries, dict):
                 raise BadInput(f"{where}: write [name] in small letters, digits and '_'.")
             if name in facts:
-                raise BadInput(f"{where} stands in {facts[name].file} already: rename it.")
+                raise BadInput(f"{where} is in {facts[name].file} already: rename it.")
             entries = {{"from": "source"}.get(key, key): entry for key, entry in entries.items()}
             facts[name] = typed(Fact, {"name": name, "file": path.name, **entries}, where)
-            _check_kind(facts[name])
+            check_kind(facts[name])
     return facts
 
 
@@ -106,8 +97,8 @@ class Values(dict):
     """The text of each fact by its name, found when it is first asked for."""
 
     def __init__(self, facts: Mapping[str, Fact], root: Path | None = None):
-        self.facts, self.root = facts, root or project_root()
-        self._tables: dict[str, pd.DataFrame] = {}
+        self.facts = facts
+        self.table = cache(partial(read_table, root or project_root()))
 
     def __missing__(self, name: str) -> str:
         """Raises BadInput for an unknown name, and where the fact selects no single value."""
@@ -116,26 +107,55 @@ class Values(dict):
                 f"there is no fact {name!r} in {FOLDER}: correct the name, or state the fact."
             )
         fact = self.facts[name]
-        value = _of_rows(fact, self._table(fact)) if fact.source else fact.value
-        if value != value:
-            raise _bad(fact, "is missing there, not a number: make its file again")
         try:
+            value = of_rows(fact, self.table(fact.source)) if fact.source else fact.value
+            if value != value:
+                raise BadInput("is missing there, not a number: make its file again")
             return self.setdefault(name, format(value, fact.format))
+        except BadInput as error:
+            raise BadInput(f"{fact.file}: fact {fact.name}: {error}.") from None
         except ValueError:
-            raise _bad(
-                fact, f"{value!r} cannot be written with the format {fact.format!r}"
-            ) from None
+            trouble = f"{value!r} cannot be written with the format {fact.format!r}"
+            raise BadInput(f"{fact.file}: fact {fact.name}: {trouble}.") from None
 
-    def _table(self, fact: Fact) -> pd.DataFrame:
-        if fact.source not in self._tables:
-            paths = sorted(self.root.glob(fact.source))
-            if not paths:
-                raise _bad(fact, f"{fact.source} is not there")
-            table = pd.concat([pd.read_csv(path, low_memory=False) for path in paths])
-            table = table.reset_index(drop=True)
-            texts = [name for name in table if not pd.api.types.is_numeric_dtype(table[name])]
-            self._tables[fact.source] = table.fillna(dict.fromkeys(texts, ""))
-        return self._tables[fact.source]
+
+def read_table(root: Path, source: str) -> pd.DataFrame:
+    """Read a CSV, or several by a pattern, below each other; a missing text is empty."""
+    paths = sorted(root.glob(source))
+    if not paths:
+        raise BadInput(f"{source} is not there")
+    table = pd.concat([pd.read_csv(path, low_memory=False) for path in paths], ignore_index=True)
+    texts = table.select_dtypes(exclude="number").columns
+    return table.fillna(dict.fromkeys(texts, ""))
+
+
+def of_rows(fact: Fact, table: pd.DataFrame) -> Any:
+    """Return the number that a fact reads from a table."""
+    rows = selected(fact, table, fact.where)
+    if not len(rows):
+        raise BadInput(f"{fact.where!r} selects no row of {fact.source}")
+    if fact.reduce in COUNTED:
+        counted = len(selected(fact, rows, fact.that))
+        return counted / len(rows) if fact.reduce == "share" else counted
+    try:
+        column = rows[fact.column] if fact.column in rows else rows.eval(fact.column)
+    except Exception:  # pandas raises a dozen kinds
+        known = ", ".join(map(repr, rows))
+        raise BadInput(f"{fact.source} has no column {fact.column!r}; it has {known}") from None
+    if fact.reduce:
+        return pd.Series(column).agg(REDUCTIONS[fact.reduce])
+    if len(column) > 1:
+        told = f"{fact.where!r} selects {len(rows)} rows of {fact.source}"
+        raise BadInput(f"{told}; narrow it, or say how to reduce")
+    return column.item()
+
+
+def selected(fact: Fact, table: pd.DataFrame, query: str) -> pd.DataFrame:
+    """Return the rows that a query keeps; all without one."""
+    try:
+        return table.query(query, engine="python") if query else table
+    except Exception as error:  # pandas raises a dozen kinds
+        raise BadInput(f"{query!r} cannot be asked of {fact.source} ({error})") from None
 
 
 def put_facts(
@@ -200,101 +220,41 @@ def refresh(root: Path | None = None, *, write: bool = True) -> list[Outdated]:
     return changes
 
 
-def headline_table() -> str:
-    """The headline by the verdict that is kept in data/results, as a table in Markdown."""
-    from fedsynth_lib.bundle import headline
-
-    return headline.as_markdown(headline.gathered())
-
-
 def refresh_headline(*, write: bool = True) -> list[str]:
     """Put the headline table into README.md, where it has a place for it; what differed before."""
+    from fedsynth_lib.bundle import headline
+
     path = project_root() / "README.md"
     before = path.read_text(encoding="utf-8")
     if BEGIN not in before:
         return []
-    after = put_between(before, BEGIN, END, headline_table())
+    after = put_between(before, BEGIN, END, headline.as_markdown(headline.gathered()))
     if write and after != before:
         write_atomically(path, after.encode())
     return [f"{path.name}: the headline table"] if after != before else []
 
 
-def _of_rows(fact: Fact, table: pd.DataFrame) -> Any:
-    """The number that a fact reads from a table."""
-    rows = _selected(fact, table, fact.where)
-    if not len(rows):
-        raise _bad(fact, f"{fact.where!r} selects no row of {fact.source}")
-    if fact.reduce in ("count", "share"):
-        counted = _selected(fact, rows, fact.that) if fact.that else rows
-        return len(counted) / len(rows) if fact.reduce == "share" else len(counted)
-    column = _column(fact, rows)
-    if fact.take:
-        column = column.map(lambda entry: _taken(fact, str(entry)))
-    if fact.reduce:
-        return _plain(REDUCTIONS[fact.reduce](column))
-    if len(column) > 1:
-        raise _bad(
-            fact,
-            f"{fact.where!r} selects {len(rows)} rows of {fact.source}; narrow it, "
-            "or say how to reduce",
-        )
-    return _plain(column.iloc[0])
-
-
-def _selected(fact: Fact, table: pd.DataFrame, query: str) -> pd.DataFrame:
-    if not query:
-        return table
-    try:
-        return table.query(query, engine="python")
-    except Exception as error:  # pandas raises a dozen kinds
-        raise _bad(fact, f"{query!r} cannot be asked of {fact.source} ({error})") from None
-
-
-def _column(fact: Fact, rows: pd.DataFrame) -> pd.Series:
-    """A column by its name, or an expression over columns such as `abs(ours - printed)`."""
-    if fact.column in rows:
-        return rows[fact.column]
-    try:
-        return pd.Series(rows.eval(fact.column, engine="python"))
-    except Exception:
-        known = ", ".join(map(repr, rows))
-        raise _bad(fact, f"{fact.source} has no column {fact.column!r}; it has {known}") from None
-
-
-def _taken(fact: Fact, entry: str) -> float:
-    found = TAKEN[fact.take].search(entry)
-    if not found:
-        raise _bad(fact, f"{entry!r} in {fact.source} has no number that is {fact.take}")
-    return float(found[1])
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _check_kind(fact: Fact) -> None:
+def check_kind(fact: Fact) -> None:
     """Raises BadInput unless the fact says in exactly one way where its value comes from."""
-    if bool(fact.source) == (fact.value is not None):
-        raise _bad(fact, "needs exactly one of `from` and `value`")
-    if fact.source and not SOURCES.fullmatch(fact.source):
-        raise _bad(
-            fact,
-            f"{fact.source!r} is no CSV of figures/ or of data/results/, profile paper or quick",
-        )
-    if fact.take and fact.take not in TAKEN:
-        raise _bad(fact, f"{fact.take!r} cannot be taken; choose {', '.join(TAKEN)}")
-    if fact.reduce and fact.reduce not in REDUCTIONS:
-        raise _bad(fact, f"{fact.reduce!r} is no reduction; choose {', '.join(REDUCTIONS)}")
-    if (fact.that and fact.reduce not in ("count", "share")) or (
-        fact.reduce == "share" and not fact.that
-    ):
-        raise _bad(fact, "`that` goes with count or share, and share needs it")
-    if fact.value is not None and not fact.why:
-        raise _bad(fact, "a measured value needs `why`: what was measured, and on what machine")
-
-
-def _bad(fact: Fact, trouble: str) -> BadInput:
-    return BadInput(f"{fact.file}: fact {fact.name}: {trouble}.")
+    counted = fact.reduce in COUNTED
+    troubles = {
+        "needs exactly one of `from` and `value`": bool(fact.source) == (fact.value is not None),
+        f"{fact.source!r} is not a CSV of figures/ or of data/results/, profile paper or quick": (
+            fact.source and not SOURCES.fullmatch(fact.source)
+        ),
+        f"{fact.reduce!r} is not a reduction; choose {', '.join([*REDUCTIONS, *COUNTED])}": (
+            fact.reduce and not counted and fact.reduce not in REDUCTIONS
+        ),
+        "`that` goes with count or share, and share needs it": (
+            (fact.that and not counted) or (fact.reduce == "share" and not fact.that)
+        ),
+        "a measured value needs `why`: what was measured, and on what machine": (
+            fact.value is not None and not fact.why
+        ),
+    }
+    for trouble, found in troubles.items():
+        if found:
+            raise BadInput(f"{fact.file}: fact {fact.name}: {trouble}.")
 
 
 def main(*, check: bool = False) -> int:

@@ -48,7 +48,6 @@ from fedsynth_lib.bundle.report_files import (
     find_executed,
     find_results,
     published_table,
-    read_csv,
     read_table,
 )
 from fedsynth_lib.bundle.report_pages import body_of, contents, relink, text_to_html
@@ -78,11 +77,11 @@ THUMBNAIL = (480, 360)  # pixels, at most
 ENDINGS = {"_claims": "its claims", "_verdicts": "counts of its values"}
 # the benchmarks of the first page: table -> score in it, what it is, and the number of clients
 BENCHMARKS = {
-    "73_nist_1": ("NIST national 2019, 20 clients, epsilon 1", ["k-marginal score"], "20"),
+    "73_nist_1": ("NIST national 2019, 20 clients, epsilon 1", ["k-marginal score"], 20),
     "73_adult_1": (
         "Adult as HeteroFedSyn measures it, 5 clients, epsilon 1",
         ["error of two-way range queries", "AUC, boosted trees"],
-        "5",
+        5,
     ),
 }
 TITLES = {work: CHAPTERS[CHAPTER_OF[work]].partition(": ")[2] for work in WORKS}
@@ -614,7 +613,7 @@ def first_page(site: Site, material: Material) -> None:
     """The first page: three answers, and where to read on."""
     releases = words.unprotected()
     benchmarks = {
-        name: read_csv(files[".csv"])
+        name: pd.read_csv(files[".csv"])
         for name in ("73_nist_1", "73_nist_10", "73_adult_1")
         for files in list(material.found.get(name, {}).values())[:1]
         if ".csv" in files
@@ -666,16 +665,18 @@ def first_page(site: Site, material: Material) -> None:
 
 
 def benchmark_rows(
-    table: pd.DataFrame, scores: Sequence[str], clients: str
+    table: pd.DataFrame, scores: Sequence[str], clients: int
 ) -> dict[str, list[list[str]]]:
     """Group, ours first -> its lines: method, epsilon, trust model, scores. Groups are not ranked
     together."""
-    kept = table[table["clients"].isin(("1", clients)) & table[list(scores)].ne("").any(axis=1)]
+    texts = {score: words.scores(table, score) for score in scores}
+    shown = table.assign(**texts, ε=table["ε"].map("{:g}".format, na_action="ignore").fillna(""))
+    kept = shown[table["clients"].isin((1, clients)) & (pd.DataFrame(texts) != "").any(axis=1)]
     kept = kept.sort_values(
         "group", key=lambda groups: ~groups.str.startswith("ours"), kind="stable"
     )
     return {
-        group: own[["method", "ε", "trusted", *scores]].to_numpy().tolist()
+        group: own[["method", "ε", "trusted", *scores]].fillna("").to_numpy().tolist()
         for group, own in kept.groupby("group", sort=False)
     }
 

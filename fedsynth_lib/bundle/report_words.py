@@ -10,6 +10,7 @@ import pandas as pd
 
 from fedsynth_lib.bundle import headline
 from fedsynth_lib.metrics.registry import MEASURES
+from fedsynth_lib.printed.entries import text_of
 from fedsynth_lib.printed.outcomes import (
     FAILS,
     HOLDS,
@@ -195,11 +196,19 @@ def causes(cells: pd.DataFrame) -> list[tuple[int, str]]:
 
 def leaders(table: pd.DataFrame, score: str) -> list[tuple[str, str, str]]:
     """(trust, method, score) of the best federated method of ours in each trust model, best first;
-    scores are texts such as `983.6 ± 1.0`, more is better."""
-    own = table[(table["group"] == "ours, federated") & table[score].ne("")]
-    own = own.assign(number=own[score].str.split(" ").str[0].astype(float))
-    best = own.sort_values("number", ascending=False, kind="stable").drop_duplicates("trusted")
-    return list(best[["trusted", "method", score]].itertuples(index=False, name=None))
+    more is better."""
+    own = table[(table["group"] == "ours, federated") & table[f"{score} mean"].notna()]
+    own = own.assign(score=scores(table, score)).sort_values(f"{score} mean", ascending=False)
+    best = own.drop_duplicates("trusted")[["trusted", "method", "score"]]
+    return list(best.itertuples(index=False, name=None))
+
+
+def scores(table: pd.DataFrame, score: str) -> pd.Series:
+    """A score of each line as `983.6 ± 1.0`, with as many digits as any of them has."""
+    means, halves = table[f"{score} mean"], table[f"{score} half"]
+    digits = means.dropna().map(lambda mean: len(f"{mean:.6g}".partition(".")[2])).max()
+    texts = [text_of(*pair, digits) for pair in zip(means, halves, strict=True)]
+    return pd.Series(texts, table.index)
 
 
 def unprotected() -> list[dict[str, Any]]:

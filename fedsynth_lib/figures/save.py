@@ -22,6 +22,7 @@ from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import log_event, within, write_atomically
 from fedsynth_lib.figures.labels import boxes
 from fedsynth_lib.metrics.registry import MEASURES, axis_label
+from fedsynth_lib.printed.entries import in_columns
 from fedsynth_lib.runs.rows import RESULTS, figures_folder
 
 
@@ -181,9 +182,9 @@ def save_table(
     """Write figures/<exhibit>.csv, .md and .tex (booktabs), each with the provenance inside.
 
     The CSV has columns as they are named, numbers with the 10 significant digits of rows, on which
-    machines agree, and profile, data and version as columns; the others have readable heads and
-    `decimals` decimals. An index becomes the
-    leading columns, unless it is row numbers: whole numbers without a name.
+    machines agree, those of an entry (`printed.entries`) in columns of their own, and profile, data
+    and version as columns; the others have readable heads and `decimals` decimals. An index becomes
+    the leading columns, unless it is row numbers: whole numbers without a name.
     """
     folder = _folder(exhibit, profile, data, folder)
     plain_index = pd.api.types.is_integer_dtype(frame.index.dtype) and frame.index.name in (
@@ -206,7 +207,7 @@ def save_table(
     line, caption = provenance(profile, data), warned(caption, profile, data)
 
     table = (
-        flat.set_axis(names, axis=1)
+        in_columns(flat.set_axis(names, axis=1))
         .apply(_rounded)
         .assign(profile=profile, data=data, version=__version__)
     )

@@ -8,6 +8,7 @@ import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.printed import published
+from fedsynth_lib.printed.entries import Entry, rounded, text_of, with_spread
 from fedsynth_lib.printed.published import NOT_COMPARABLE, UNSTABLE
 from fedsynth_lib.runs.details import with_detail
 from fedsynth_lib.runs.names import level_name, partition_name
@@ -33,18 +34,7 @@ def comparison_table(comparison: pd.DataFrame, *, spread: bool = False) -> pd.Da
     there is no published value, as beside a small live run, `order k/n` says how many of the
     comparisons with other cells agree with the published order.
     """
-    digits = comparison["decimals"].astype(int)
-    entries = []
-    for row, places in zip(comparison.to_dict("records"), digits, strict=True):
-        std = f" ± {row['ours_std']:.{places}f}" if spread and row["n"] > 1 else ""
-        known = spread and pd.notna(row["published_std"])
-        printed_std = f" ± {row['published_std']:.{places}f}" if known else ""
-        ours = f"{row['ours']:.{places}f}{std}" if row["n"] else "–"
-        mark = f" {MARKS.get(row['verdict'], '')}".rstrip()
-        printed = f"({row['published']:.{places}f}{printed_std}){mark}"
-        if pd.isna(row["published"]):
-            printed = f"(order {row['order']})" if row["n"] and row["order"] else ""
-        entries.append(f"{ours} {printed}".rstrip())
+    entries = [_entry(row, spread=spread) for row in comparison.to_dict("records")]
     wide = comparison.assign(
         entry=entries,
         level=["" if np.isnan(e) else level_name(e) for e in comparison["epsilon"]],
@@ -59,6 +49,23 @@ def comparison_table(comparison: pd.DataFrame, *, spread: bool = False) -> pd.Da
     if wide.duplicated([*rows, *columns]).any():
         raise BadInput("several exhibits are in this comparison: make one table for each.")
     return _pivoted(wide, rows, columns)
+
+
+def _entry(cell: Mapping[str, Any], *, spread: bool) -> Entry:
+    """Ours beside the published value, with as many digits as that has."""
+    digits, ran = int(cell["decimals"]), cell["n"] > 0
+    known = {"ours": ran, "ours_std": spread and cell["n"] > 1, "published": True}
+    known["published_std"] = spread
+    numbers = {name: rounded(cell[name] if here else None, digits) for name, here in known.items()}
+    ours = text_of(numbers["ours"], numbers["ours_std"], digits) or "–"
+    published = text_of(numbers["published"], numbers["published_std"], digits)
+    if not published:
+        order = cell["order"] if ran else ""
+        text = f"{ours} (order {order})" if order else ours
+        return Entry(text, {**numbers, "order": order})
+    mark = MARKS.get(cell["verdict"], "")
+    text = f"{ours} ({published}) {mark}".rstrip()
+    return Entry(text, {**numbers, "verdict": cell["verdict"] if mark else ""})
 
 
 def _pivoted(cells: pd.DataFrame, rows: list[str], columns: list[str]) -> pd.DataFrame:
@@ -95,10 +102,10 @@ def unprinted(rows: pd.DataFrame, metrics: Sequence[str] = DISTANCES) -> pd.Data
 def own_table(cells: pd.DataFrame, *, spread: bool = False) -> pd.DataFrame:
     """Ours alone in the layout of the printed tables: rows by partition and clients, columns by
     budget and metric."""
-    show = spread & (cells["n"] > 1)
+    spreads = cells["ours_std"].where(spread & (cells["n"] > 1))
     entries = [
-        f"{mean:.3f} ± {std:.3f}" if shown else f"{mean:.3f}"
-        for mean, std, shown in zip(cells["ours"], cells["ours_std"], show, strict=True)
+        with_spread(mean, std, 3, ("ours", "ours_std"))
+        for mean, std in zip(cells["ours"], spreads, strict=True)
     ]
     real = cells["setting"] == "real"
     named = cells.assign(

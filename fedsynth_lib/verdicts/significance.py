@@ -10,6 +10,7 @@ answer is corrected for the number of cells.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from fedsynth_lib import figures
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.metrics.registry import METRICS, sign
 from fedsynth_lib.printed import published
+from fedsynth_lib.printed.entries import Entry, rounded
 from fedsynth_lib.runs.details import with_detail
 from fedsynth_lib.runs.names import level_name, partition_name
 
@@ -155,16 +157,21 @@ def counts(tests: pd.DataFrame) -> pd.DataFrame:
     return _wide(tests, ["dataset", "against", "level"], ["metric"], _counted)
 
 
-def _counted(cells: pd.DataFrame) -> str:
-    n, better, worse = (
-        len(cells),
-        (cells["outcome"] == "better").sum(),
-        (cells["outcome"] == "worse").sum(),
-    )
-    sure = ((cells["low"] > 0) | (cells["high"] < 0)).sum()
-    ours = "no test" if (cells["outcome"] == "not tested").all() else f"{better}+ {worse}− {sure}*"
-    printed = f" ({(cells['printed'] == 'better').sum()}+ {(cells['printed'] == 'worse').sum()}−)"
-    return f"{ours} of {n}" + (printed if cells["printed"].notna().any() else "")
+def _counted(cells: pd.DataFrame) -> Entry:
+    found = {
+        "better": int((cells["outcome"] == "better").sum()),
+        "worse": int((cells["outcome"] == "worse").sum()),
+        "sure": int(((cells["low"] > 0) | (cells["high"] < 0)).sum()),
+    }
+    text = "{better}+ {worse}− {sure}*".format_map(found)
+    if (cells["outcome"] == "not tested").all():
+        text, found = "no test", dict.fromkeys(found, np.nan)
+    text, found = f"{text} of {len(cells)}", {**found, "of": len(cells)}
+    if cells["printed"].notna().any():
+        found["published_better"] = int((cells["printed"] == "better").sum())
+        found["published_worse"] = int((cells["printed"] == "worse").sum())
+        text += " ({published_better}+ {published_worse}−)".format_map(found)
+    return Entry(text, found)
 
 
 def gains(tests: pd.DataFrame, by: Sequence[str] = ("dataset", "level", "against")) -> pd.DataFrame:
@@ -188,18 +195,19 @@ def cell_table(tests: pd.DataFrame) -> pd.DataFrame:
     return _wide(tests, *LAYOUT, lambda cells: _entry(cells.iloc[0]))
 
 
-def _entry(cell: pd.Series) -> str:
-    interval = f" ± {(cell['high'] - cell['low']) / 2:.3f}" if cell["n"] > 1 else ""
-    star = "*" if cell["low"] > 0 or cell["high"] < 0 else ""
+def _entry(cell: pd.Series) -> Entry:
+    half = (cell["high"] - cell["low"]) / 2 if cell["n"] > 1 else np.nan
+    sure = bool(cell["low"] > 0 or cell["high"] < 0)
+    numbers = {"gain": rounded(cell["gain"], 3), "half": rounded(half, 3), "sure": sure}
+    numbers |= {"outcome": cell["outcome"], "published_outcome": cell["printed"]}
+    interval = f" ± {half:.3f}" if cell["n"] > 1 else ""
+    text = f"{cell['gain']:+.3f}{interval}{'*' * sure} {SIGNS[cell['outcome']]}"
     printed = f" ({SIGNS[cell['printed']]})" if isinstance(cell["printed"], str) else ""
-    return (
-        f"{cell['gain']:+.3f}{interval}{star} {SIGNS[cell['outcome']]}".replace("-", "−").rstrip()
-        + printed
-    )
+    return Entry(text.replace("-", "−").rstrip() + printed, numbers)
 
 
 def _wide(
-    tests: pd.DataFrame, rows: list[str], columns: list[str], entry: Callable[[pd.DataFrame], str]
+    tests: pd.DataFrame, rows: list[str], columns: list[str], entry: Callable[[pd.DataFrame], Any]
 ) -> pd.DataFrame:
     """`entry` of the cells that share rows and columns, in the order in which they come."""
     named = tests.assign(

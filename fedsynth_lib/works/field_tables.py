@@ -15,6 +15,7 @@ from fedsynth_lib.core.measured import measured
 from fedsynth_lib.core.store import project_root
 from fedsynth_lib.methods import METHODS, REGISTRY
 from fedsynth_lib.metrics.registry import MEASURES, sign
+from fedsynth_lib.printed.entries import with_spread
 from fedsynth_lib.runs.typed import check_names, read_toml
 from fedsynth_lib.works.field import RELEASES, WORK
 from fedsynth_lib.works.maddock2024 import unpacked
@@ -133,7 +134,7 @@ def beside(
     order = order.sort_values(["place", "epsilon", "n_clients", "by"]).index
     texts = {
         MEASURES[name].label: [
-            _text(mean, half, digits)
+            with_spread(mean, half or np.nan, digits)
             for mean, half in zip(means[name].iloc[order], halves[name].iloc[order], strict=True)
         ]
         for name, digits in metrics.items()
@@ -144,12 +145,6 @@ def beside(
     labels = labels.rename(columns={"n_clients": "clients", "epsilon": "ε"}).astype({"date": str})
     table = pd.concat([labels.drop(columns=["source", "date"]), pd.DataFrame(texts)], axis=1)
     return table.assign(**labels[["source", "date"]]).set_index(["group", "method"])
-
-
-def _text(mean: float, half: float, digits: int) -> str:
-    if mean != mean:
-        return ""
-    return f"{mean:.{digits}f}" + (f" ± {half:.{digits}f}" if half == half and half > 0 else "")
 
 
 def ladder(rows: pd.DataFrame, block: str = "ladder") -> pd.DataFrame:
@@ -178,7 +173,9 @@ def by_participation(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
     share += (rows["estimator"] == "gathered").map({True: " in ten rounds", False: ""})
     kind = rows["estimator"].mask(rows["method"].isin(ours["method"]), share)
     found = rows.groupby(["dataset", rows["method"] + ", " + kind])["value"]
-    return found.agg(lambda values: _text(values.mean(), interval(values), 3)).unstack()
+    return found.agg(
+        lambda values: with_spread(values.mean(), interval(values) or np.nan, 3)
+    ).unstack()
 
 
 def costs(rows: pd.DataFrame) -> pd.DataFrame:

@@ -13,6 +13,7 @@ from fedsynth_lib.audit.shadow import ATTACKS
 from fedsynth_lib.figures.points import points
 from fedsynth_lib.figures.style import Look, look
 from fedsynth_lib.metrics.registry import MEASURES, sign
+from fedsynth_lib.printed.entries import with_spread
 from fedsynth_lib.runs.names import YARDSTICKS
 from fedsynth_lib.works import field_tables
 from fedsynth_lib.works.field_tables import interval
@@ -95,7 +96,7 @@ def ranking(rows: pd.DataFrame, metrics: Mapping[str, int]) -> pd.DataFrame:
     )
     for name, digits in metrics.items():
         table[MEASURES[name].label] = [
-            f"{mean:.{digits}f}" + (f" ± {half:.{digits}f}" if half == half else "")
+            with_spread(mean, half, digits)
             for mean, half in zip(board[name], halves.loc[board.index, name], strict=True)
         ]
     return table
