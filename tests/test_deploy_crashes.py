@@ -38,16 +38,18 @@ HOUR = 3600.0
 
 
 class Clock:
-    """Seconds that pass where somebody sleeps."""
+    """Seconds that pass where somebody sleeps. events: what happens, by when."""
 
     def __init__(self):
-        self.now = 0.0
+        self.now, self.events = 0.0, {}
 
     def __call__(self) -> float:
         return self.now
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
+        for when in [each for each in self.events if each <= self.now]:
+            self.events.pop(when)()
 
 
 # --- a site whose server is away ------------------------------------------------------------------
@@ -266,10 +268,12 @@ def test_an_answer_that_cannot_be_kept_does_not_leave(tmp_path):
 
 
 class Link:
-    """What stands for a SuperLink: who is there, what was pushed, what it answers."""
+    """What stands for a SuperLink: who is there, what was pushed, what it answers. later: to what
+    is pushed again."""
 
     def __init__(self, monkeypatch):
         self.nodes, self.pushed, self.answers = {1: "north", 2: "south"}, [], []
+        self.later = []
         self.known = set()  # messages without an answer that was fetched
         monkeypatch.setattr(HttpGrid, "get_nodes", lambda grid: self._nodes())
         monkeypatch.setattr(HttpGrid, "push_messages", lambda grid, messages: self._push(messages))
@@ -279,6 +283,7 @@ class Link:
         return [SimpleNamespace(node_id=node, name=name) for node, name in self.nodes.items()]
 
     def _push(self, messages):
+        self.answers += self.later if self.pushed else []
         self.pushed += [each.metadata.message_id for each in messages]
         self.known |= set(self.pushed)
         return [each.metadata.message_id for each in messages]
@@ -302,6 +307,7 @@ def grid(monkeypatch):
     link, clock = Link(monkeypatch), Clock()
     names = [SimpleNamespace(name=name) for name in ("north", "south")]
     monkeypatch.setattr(server_worker.StudyGrid, "set_run", lambda grid, run: None)
+    monkeypatch.setattr(server_worker.time, "sleep", clock.sleep)
     made = server_worker.StudyGrid(None, None, SimpleNamespace(sites=names, secure=True), clock)
     made.get_node_ids()
     return made, link, clock
@@ -310,45 +316,34 @@ def grid(monkeypatch):
 @pytest.mark.parametrize("code", server_worker.LOST)
 def test_a_site_that_is_there_again_soon_is_asked_again(grid, code):
     made, link, clock = grid
-    made.push_messages([asked(number="a")])  # to node 2
-    link.answers, link.nodes = [error_about("a", code)], {1: "north"}
-    assert made.pull_messages(["a"]) == [] and link.pushed == ["a"]
-    clock.sleep(server_worker.BACK / 2)
-    assert made.pull_messages(["a"]) == [] and link.pushed == ["a"]
-    link.nodes[2] = "south"
-    assert made.pull_messages(["a"]) == [] and link.pushed == ["a", "a"]
     answer = Message(RecordDict(), reply_to=asked(number="a"))
-    link.answers = [answer]
-    assert made.pull_messages(["a"]) == [answer]
+    link.answers, link.nodes = [error_about("a", code)], {1: "north"}  # asked is node 2
+    link.later = [answer]
+    clock.events = {server_worker.BACK / 2: lambda: link.nodes.update({2: "south"})}
+    assert made.send_and_receive([asked(number="a")]) == [answer]
+    assert link.pushed == ["a", "a"]
+    assert server_worker.BACK / 2 <= clock() < server_worker.BACK / 2 + 2
 
 
 def test_a_site_that_does_not_come_back_is_given_up_in_our_words(grid):
     made, link, clock = grid
-    made.push_messages([asked(number="a")])
     link.answers, link.nodes = [error_about("a", ErrorCode.NODE_UNAVAILABLE)], {1: "north"}
-    assert made.pull_messages(["a"]) == []
-    clock.sleep(server_worker.BACK + 1)
-    (error,) = made.pull_messages(["a"])
-    assert error.error.reason == server_worker.GONE
+    (error,) = made.send_and_receive([asked(number="a")])
+    assert error.error.reason == server_worker.GONE and clock() > server_worker.BACK
     assert error.metadata.reply_to_message_id == "a" and link.pushed == ["a"]
 
 
 def test_an_error_of_the_sites_own_is_handed_on_at_once(grid):
-    made, link, _ = grid
-    made.push_messages([asked(number="a")])
-    link.answers = [error_about("a", ErrorCode.CLIENT_APP_RAISED_EXCEPTION)]
-    (error,) = made.pull_messages(["a"])
-    assert error.error.reason == "object-push session expired"
-
-
-def test_within_a_minute_the_run_says_whom_it_waits_for(grid, capsys):
     made, link, clock = grid
-    made.push_messages([asked(number="a")])
-    clock.sleep(59)
-    made.pull_messages(["a"])
-    assert capsys.readouterr().out == "fedsynth: waits for the answers of south\n"
-    made.pull_messages(["a"])
-    assert capsys.readouterr().out == ""
+    link.answers = [error_about("a", ErrorCode.CLIENT_APP_RAISED_EXCEPTION)]
+    (error,) = made.send_and_receive([asked(number="a")])
+    assert error.error.reason == "object-push session expired" and clock() == 0
+
+
+def test_each_minute_the_run_says_whom_it_waits_for(grid, capsys):
+    made, link, clock = grid
+    assert made.send_and_receive([asked(number="a")], timeout=119) == []
+    assert capsys.readouterr().out == "fedsynth: waits for the answers of south\n" * 2
     del link.nodes[1]
     clock.sleep(59)
     made.get_node_ids()
@@ -357,9 +352,9 @@ def test_within_a_minute_the_run_says_whom_it_waits_for(grid, capsys):
 
 def test_what_costs_a_site_is_known_once_it_was_asked_for_it(grid):
     made, *_ = grid
-    made.push_messages([asked(kind=flower.WHO)])
+    made.send_and_receive([asked(kind=flower.WHO)], timeout=0)
     assert not made.has_asked_rows
-    made.push_messages([asked(kind=flower.STEP)])
+    made.send_and_receive([asked(kind=flower.STEP)], timeout=0)
     assert made.has_asked_rows
     study = SimpleNamespace(epsilon=0.5, evaluation_epsilon=2.0)
     for config, epsilon in (({}, "0.5"), ({"evaluate": "rows.csv"}, "2")):

@@ -423,6 +423,7 @@ WRONG = {
     "site": [5.0, "nope"],
     "out": [5],
     "save_model": [5],
+    "tables": [5],
     "about": [5, {"owner": "x"}],
 }
 

@@ -17,7 +17,7 @@ from fedsynth_lib.core.contract import BadInput, Domain, Method, Privacy
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.methods.bayes import bayesian_network
-from fedsynth_lib.methods.marginals import fedpgm, independent
+from fedsynth_lib.methods.marginals import independent
 from fedsynth_lib.tables.encode import bins_from_rows
 
 methods = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
@@ -326,39 +326,6 @@ def test_a_run_is_as_it_was_pinned(method, table):
         key, json.loads(PINNED.read_text(encoding="utf-8"))[key], pinned(method, table)
     )
     assert not said, said
-
-
-@pytest.mark.parametrize(
-    ("changed", "advised", "warned"),
-    [
-        ({"rows": 2}, True, False),
-        ({"rows": 2, "state": "2 arrays, 9"}, True, False),
-        ({"noise": ["client: normal 2 x 3"], "rows": 2}, False, True),
-        ({"noise": ["client: normal 2 x 3"]}, False, True),
-        ({"charges": ["c: gaussian 2 x 1"], "noise": ["client: normal 2 x 3"]}, False, True),
-        ({"charges": ["c: gaussian 2 x 1"]}, False, False),
-        ({}, False, False),
-    ],
-)
-def test_nobody_is_told_to_raise_version_where_noise_has_changed(changed, advised, warned):
-    before = {"version": 1, "charges": [], "noise": [], "state": "1 arrays, 8", "rows": 1}
-    said = differences("fedpgm", before, before | changed)
-    assert ("raise VERSION" in said, "a promise is broken" in said) == (advised, warned)
-    assert all(f"{part} differ" in said for part in changed) and bool(said) == bool(changed)
-
-
-def test_less_noise_in_a_round_is_called_by_its_name(table, monkeypatch):
-    """The noise of one measurement on a table that is measured several times."""
-    draw, method = fedpgm._drawn, METHODS["fedpgm"]
-
-    def less(parts, *rest):
-        return draw([part._replace(repeats=1) for part in parts], *rest)
-
-    monkeypatch.setattr(fedpgm, "_drawn", less)
-    before = json.loads(PINNED.read_text(encoding="utf-8"))["fedpgm"]
-    said = differences("fedpgm", before, pinned(method, table))
-    assert "noise differ" in said and "charges differ" not in said
-    assert "raise VERSION" not in said
 
 
 def test_plans_scale_inversely_with_the_multiplier():

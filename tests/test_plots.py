@@ -75,47 +75,6 @@ def test_all_cells_of_a_table_stand_at_their_place_ours_filled_and_print_hollow(
     assert {text.get_text() for text in panels[3, 0].texts} >= {"i.i.d.", "label\nskew"}
 
 
-def test_what_has_no_division_stands_in_every_column_and_shares_of_a_half_have_a_line():
-    cells = compared("martinez2024", "tab6.7").drop_duplicates(
-        ["dataset", "partition", "setting", "metric"]
-    )
-    place = {"x": "metric", "hue": "setting", "rows": "dataset", "columns": "partition"}
-    fig = beside_print(cells, **place, ticks={"ad_rf": "forest"}, y_label="accuracy")
-    panels = np.array(fig.axes).reshape(3, 2)  # datasets, partitions
-    assert [ax.get_ylabel() for ax in panels[:, 0]] == [
-        f"{name}\naccuracy" for name in ("adult", "bank", "cardio")
-    ]
-    real = cells.query("dataset == 'adult' and setting == 'real'")["published"].tolist()
-    for ax in panels[0]:
-        found = {drawn.get_label(): drawn.lines[0] for drawn in ax.containers}
-        assert found["real, published"].get_ydata().tolist() == real
-    assert ticks(panels[2, 0].xaxis)[0] == "forest"
-
-    near = compared("martinez2024", "tab6.6")
-    scales = {"dcr_min": "symlog", "dcr_avg_train": "log"}
-    fig = beside_print(near, x="n_clients", hue="epsilon", columns="partition", scales=scales)
-    panels = np.array(fig.axes).reshape(4, 3)
-    half = [line for line in panels[1, 0].lines if line.get_linestyle() == "--"]
-    assert [line.get_ydata()[0] for line in half] == [0.5]
-    assert panels[0, 0].get_yscale() == "symlog" and panels[2, 2].get_yscale() == "log"
-    # a copy, at 0, is to be seen, and so is what lies farthest
-    low, high = panels[0, 0].get_ylim()
-    assert low < 0 and high > near.query("metric == 'dcr_min'")["ours"].max()
-
-
-def test_bars_are_two_standard_errors_where_asked_for_and_none_of_print():
-    cells = compared("leitner2023", "tab5.5", rise=0.02)
-    cells = cells[cells["dataset"].isin(["adult", "bank"])]
-    (ax,) = beside_print(cells, x="dataset", hue="method", errors="two standard errors").axes
-    assert ticks(ax.xaxis) == ["adult", "bank"]
-    drawn = {found.get_label(): found.lines for found in ax.containers}
-    _, _, (ours,) = drawn["CTGAN, ours"]
-    low, high = ours.get_segments()[0][:, 1]
-    assert high - low == pytest.approx(4 * 0.02 / np.sqrt(3))
-    assert drawn["CTGAN, published"][2] == ()
-    assert drawn["CTGAN, published"][0].get_ydata()[0] == 0.8279
-
-
 @pytest.mark.parametrize("errors", ["std", "two standard errors"])
 def test_two_runs_are_two_dots_without_a_bar(errors):
     cells = pd.DataFrame({"method": "AIM", "dataset": ["census_kdd", "bank"], "metric": "pcd"})
@@ -209,15 +168,6 @@ def pairs():
         for seed, value in enumerate(values)
     ]
     return pd.DataFrame(rows)
-
-
-def test_squares_are_symmetric_means_in_the_order_of_the_names():
-    found = squares(pairs(), "pearson", ["c", "a", "b"])
-    assert list(found) == ["Real", "CTGAN"]
-    assert found["Real"].to_numpy().tolist() == [[1, -0.4, 0.6], [-0.4, 1, 0.2], [0.6, 0.2, 1]]
-    assert found["CTGAN"].to_numpy() == pytest.approx(
-        np.array([[1, 0, 0.6], [0, 1, 0.3], [0.6, 0.3, 1]])
-    )
 
 
 def test_associations_say_how_far_off_they_are_and_write_hundredths():
@@ -411,14 +361,6 @@ def test_two_runs_make_no_box_and_no_band_but_are_drawn_themselves():
     )
     assert sorted(marked(fig.axes[0])[0].get_ydata()) == sorted(rows["value"])
     assert fig.axes[0].get_xlabel() == "privacy budget ε"
-
-
-def test_marks_of_two_methods_are_nearest_to_their_own_place_and_empty_places_are_left_out():
-    order = {0.5: "0.5", 2.0: "2", np.inf: "∞"}
-    (ax,) = points(runs(), by="epsilon", order=order, hue="method").axes
-    assert ticks(ax.xaxis) == ["0.5", "∞"]
-    for line in marked(ax):
-        assert np.abs(line.get_xdata() - [0, 1]).max() <= 0.125
 
 
 def test_groups_are_ranked_apart_and_published_values_are_hollow_in_the_line_of_their_name():

@@ -101,25 +101,6 @@ def test_means_and_bands_stand_where_they_belong(rows):
     assert set(single[single[:, 0] == 2, 1]) == {0.5}  # one seed: no width
 
 
-def test_methods_keep_their_look_and_the_axes_say_what_they_show(rows):
-    fig = sweep(rows, [Panel("credit_fraud", "rounds", log=True)], looks=METHODS)
-    (ax,) = fig.axes
-    for name, line in list(curves(ax).items())[:1] + list(curves(ax).items())[2:]:
-        assert line.get_color() == matplotlib.colors.to_rgb(look(name).colour)
-        assert (line.get_marker(), line.get_linestyle()) == (look(name).marker, look(name).line)
-    assert ax.get_xscale() == "log" and ax.get_title() == "credit fraud"
-    assert (ax.get_xlabel(), ax.get_ylabel()) == (
-        "global rounds T",
-        "workload error\n(L1, 0 to 2)\xa0↓",
-    )
-    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["2", "10", "100"]
-    assert legend(fig) == METHODS
-    fig.canvas.draw()
-    # outside the panels
-    assert fig.legends[0].get_window_extent().y0 >= ax.title.get_window_extent().y1 - 1
-    assert fig.get_figwidth() == 3.4
-
-
 def test_rows_without_x_are_horizontal_dashed_lines_with_the_method_s_marker(rows):
     fig = sweep(rows, [Panel("a", "rounds", log=True, flat="T annealed")], looks=METHODS)
     (ax,) = fig.axes
@@ -209,12 +190,11 @@ def test_ticks_keep_a_distance_and_both_ends():
     assert fig.axes[0].get_xticks().tolist() == [7]
 
 
-@pytest.mark.parametrize("copies", [1, 6])
-def test_long_legends_stay_inside_and_leave_the_panels_their_height(copies, tmp_path, monkeypatch):
+def test_long_legends_stay_inside_and_leave_the_panels_their_height(tmp_path, monkeypatch):
     monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
     rows = pd.concat([made_up(name, [2, 10], [(k,), (k + 1,)]) for k, name in enumerate(ABLATION)])
     panel = Panel("adult", "rounds", flat="a long name of what the horizontal lines are")
-    fig = sweep(rows, [panel] * copies, looks=ABLATION)
+    fig = sweep(rows, [panel] * 6, looks=ABLATION)
     save_figure(
         fig, "w_fig2", profile="quick", data="real", note=f"100 clients, p = 0.1, epsilon 5. {BAND}"
     )

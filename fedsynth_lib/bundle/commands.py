@@ -18,7 +18,15 @@ import typer
 
 from fedsynth_lib.bundle.console import heard
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.core.store import CODE, FOR_OWNER, existing_file, is_checkout, project_root
+from fedsynth_lib.core.store import (
+    CODE,
+    FOR_OWNER,
+    as_path,
+    existing_file,
+    is_checkout,
+    project_root,
+    write_atomically,
+)
 from fedsynth_lib.methods import DEFAULT
 from fedsynth_lib.methods.release import DELTA
 from fedsynth_lib.release.deploy import commands as deploy
@@ -282,7 +290,6 @@ def sample(
     identifiers of a release, which are new each time. With --means the method learns thirty times
     from rows of the model, so that standard errors include the noise of privacy.
     """
-    from fedsynth_lib.core.store import as_path, write_atomically
     from fedsynth_lib.release import saved
 
     found = saved.read(model)
@@ -472,7 +479,6 @@ def judge() -> int:
     from fedsynth_lib.bundle import headline
     from fedsynth_lib.bundle.chapters import exhibit_map
     from fedsynth_lib.bundle.notebooks import read_notebooks
-    from fedsynth_lib.core.store import project_root
 
     changed = headline.write(exhibit_map(read_notebooks(project_root() / "notebooks")))
     _say(f"data/results: {', '.join(changed) or 'nothing'} changed.")

@@ -30,16 +30,21 @@ def direct_packages() -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def differing() -> list[str]:
+    """Return one text for each package that is not as the lock says."""
+    try:
+        return unmet(*(ROOT / name for name in WANTED))
+    except ImportError:
+        return ["packaging is missing"]
+
+
 def versions() -> list[str]:
     """Python and the direct packages, then every package that is not as the lock says."""
-    try:
-        differing = unmet(*(ROOT / name for name in WANTED))
-    except ImportError:
-        differing = ["packaging is missing"]
-    lines = [f"python {platform.python_version()} ({sys.executable})"]
-    lines += [f"{name} {installed(name) or 'missing'}" for name in direct_packages()]
-    lines += [f"NOT AS LOCKED: {text}; run ./run_all.sh" for text in differing]
-    return lines
+    return [
+        f"python {platform.python_version()} ({sys.executable})",
+        *(f"{name} {installed(name) or 'missing'}" for name in direct_packages()),
+        *(f"NOT AS LOCKED: {text}; run ./run_all.sh" for text in differing()),
+    ]
 
 
 def machine() -> list[str]:
@@ -118,7 +123,4 @@ def main() -> int:
         except Exception as error:  # a doctor reports what is broken, it does not break
             lines = [f"NOT AVAILABLE: {type(error).__name__}: {error}"]
         print(f"{title}\n" + "".join(f"    {line}\n" for line in lines))
-    try:
-        return int(bool(unmet(*(ROOT / name for name in WANTED))))
-    except ImportError:
-        return 1
+    return int(bool(differing()))

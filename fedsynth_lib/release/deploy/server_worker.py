@@ -127,9 +127,6 @@ class StudyGrid(HttpGrid):
         self.set_run(run)
         self.study, self.clock, self.has_asked_rows = study, clock, False
         self._names: dict[int, str] = {}  # of nodes
-        self._open: dict[str, Message] = {}  # messages that are not answered
-        self._lost: dict[str, Message] = {}  # why there is no answer to them, so far
-        self._until: dict[str, float] = {}  # when they are given up
         self._told = clock()
 
     def get_node_ids(self) -> list[int]:
@@ -145,60 +142,42 @@ class StudyGrid(HttpGrid):
             )
         return [node.node_id for node in nodes]
 
-    def push_messages(self, messages: Iterable[Message]) -> list[str]:
-        messages, self._told = list(messages), self.clock()
-        self.has_asked_rows |= any(each.metadata.message_type == flower.STEP for each in messages)
-        found = list(super().push_messages(messages))
-        self._open |= dict(zip(found, messages, strict=False))  # none were too large
-        return found
-
-    def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
-        asked = set(message_ids)
-        lost = asked & self._lost.keys()  # of which the SuperLink knows nothing any more
-        found, waiting = self._given_up(lost), asked - lost
-        for reply in super().pull_messages(waiting) if waiting else ():
-            number = reply.metadata.reply_to_message_id
-            if reply.has_error() and reply.error.code in LOST and number in self._open:
-                self._until.setdefault(number, self.clock() + BACK)
-                self._lost[number] = make_message(
-                    metadata=reply.metadata, error=Error(reply.error.code, GONE)
-                )
-            else:
-                self._open.pop(number, None)
-                found.append(reply)
-        late = [self._open[number] for number in asked & self._open.keys()]
-        if late and not found:
-            names = sorted(self._names[each.metadata.dst_node_id] for each in late)
-            self._mention(f"waits for the answers of {', '.join(names)}")
-        return found
-
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> list[Message]:
-        """Flower's own looks for answers every three seconds."""
+        """Return the answers that there are within the time, errors for those that are lost for
+        good among them. Flower's own looks for answers every three seconds."""
+        messages, self._told = list(messages), self.clock()
+        self.has_asked_rows |= any(each.metadata.message_type == flower.STEP for each in messages)
         end = math.inf if timeout is None else self.clock() + timeout
-        open_ids, replies = set(self.push_messages(messages)), []
-        while open_ids and self.clock() <= end:
-            found = self.pull_messages(open_ids)
-            replies += found
-            open_ids -= {reply.metadata.reply_to_message_id for reply in found}
-            if open_ids:
+        # none were too large
+        waiting = dict(zip(self.push_messages(messages), messages, strict=False))
+        lost: dict[str, Message] = {}  # of which the SuperLink knows nothing any more: why
+        until: dict[str, float] = {}  # when they are given up
+        replies: list[Message] = []
+        while waiting and self.clock() <= end:
+            asked = waiting.keys() - lost.keys()
+            for reply in self.pull_messages(asked) if asked else ():
+                number = reply.metadata.reply_to_message_id
+                if reply.has_error() and reply.error.code in LOST:
+                    until.setdefault(number, self.clock() + BACK)
+                    error = Error(reply.error.code, GONE)
+                    lost[number] = make_message(metadata=reply.metadata, error=error)
+                elif waiting.pop(number, None):
+                    replies.append(reply)
+            here = set(self.get_node_ids()) if lost else set()
+            for number in list(lost):
+                if self.clock() > until[number]:
+                    replies.append(lost.pop(number))
+                    del waiting[number]
+                elif waiting[number].metadata.dst_node_id in here:
+                    del lost[number]
+                    self.push_messages([waiting[number]])
+            if waiting:
+                late = sorted(self._names[each.metadata.dst_node_id] for each in waiting.values())
+                self._mention(f"waits for the answers of {', '.join(late)}")
                 time.sleep(POLL)
         return replies
-
-    def _given_up(self, lost: set[str]) -> list[Message]:
-        """Return errors for the messages that are lost for good; send the others again."""
-        if not lost:
-            return []
-        here, found = set(self.get_node_ids()), []
-        for number in lost:
-            if self.clock() > self._until[number]:
-                found.append(self._lost.pop(number))
-                del self._open[number]
-            elif self._open[number].metadata.dst_node_id in here:
-                del self._lost[number]
-                super().push_messages([self._open[number]])
-        return found
 
     def _mention(self, what: str) -> None:
         """Say what it waits for, unless there was news in the last minute."""
@@ -210,10 +189,6 @@ class StudyGrid(HttpGrid):
         """Tell the sites that the run has ended: until then they keep their secrets of it."""
         messages = [
             Message(RecordDict(), message_type=RUN_ENDED, dst_node_id=node)
-            for node in super().get_node_ids()
+            for node in self.get_node_ids()
         ]
-        open_ids, end = set(super().push_messages(messages)), self.clock() + GOODBYE
-        while open_ids and self.clock() < end:
-            replies = super().pull_messages(open_ids)
-            open_ids -= {reply.metadata.reply_to_message_id for reply in replies}
-            time.sleep(POLL)
+        self.send_and_receive(messages, timeout=GOODBYE)
