@@ -411,3 +411,11 @@ def test_the_tables_are_shown_without_a_method_and_bad_requests_are_refused(tmp_
         bench.bench("A", tmp_path / "none.py")
     with pytest.raises(BadInput, match="seeds is 0"):
         bench.bench("A", tmp_path / "none.py", seeds=0)
+
+
+def test_speed_says_how_to_get_the_peers_that_it_needs(monkeypatch, capsys):
+    monkeypatch.setattr(bench, "PEERS", ("pytest", "a_peer_that_is_not_there"))
+    assert commands.main(["bench", "--speed"]) == 2
+    said = capsys.readouterr().err
+    assert "a_peer_that_is_not_there" in said and "run_all.sh bench --speed" in said
+    assert "pytest," not in said

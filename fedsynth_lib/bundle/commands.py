@@ -448,12 +448,10 @@ def bench(
     them, or two where there is a setting `participation`. Finished runs are kept: what was stopped
     goes on.
     """
+    from fedsynth_lib.release.bench import bench, beside_peers
+
     if speed:
-        import pytest
-
-        return int(pytest.main(["-m", "bench", "-s", str(project_root() / "tests")]))
-    from fedsynth_lib.release.bench import bench
-
+        return beside_peers()
     table, broken = bench(block, method, seeds=seeds, say=_say)
     print(table.drop(columns=["source", "date"], errors="ignore").fillna("").to_string())
     for promise, how in broken.items():

@@ -6,6 +6,7 @@ among the results: what others and we have comes from committed rows.
 """
 
 import hashlib
+import importlib.util
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -28,6 +29,7 @@ from fedsynth_lib.works.field_tables import beside, by_participation
 from fedsynth_lib.works.protocol import Cell
 
 EPSILON, PARTIES = 1.0, 5
+PEERS = ("pytest", "dython", "mbi", "DataSynthesizer")  # of the tests that are marked `bench`
 
 
 class Block(NamedTuple):
@@ -90,6 +92,24 @@ def bench(
         say("these rows are of a stand-in, which nothing else here was measured on")
         others = [each.iloc[:0] for each in others]
     return _table(asked, pd.concat([others[0], mine], ignore_index=True), *others[1:]), {}
+
+
+def beside_peers() -> int:
+    """Run the tests that compare speed with named peers, as ratios in one run; return pytest's
+    status.
+
+    Raises BadInput where these tests or the peers' packages are not installed.
+    """
+    tests = CODE / "tests"
+    lacking = [name for name in PEERS if importlib.util.find_spec(name) is None]
+    if lacking or not tests.is_dir():
+        raise BadInput(
+            f"--speed needs {', '.join(lacking) or 'the folder tests'}: run "
+            "`./run_all.sh bench --speed` in the project's folder, which installs what it needs."
+        )
+    import pytest
+
+    return int(pytest.main(["-m", "bench", "-s", str(tests)]))
 
 
 def _table(asked: Block, ours: pd.DataFrame, theirs: pd.DataFrame | None = None) -> pd.DataFrame:
