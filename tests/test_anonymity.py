@@ -201,7 +201,7 @@ def test_the_same_seed_repeats_an_attack():
         ),
         (
             lambda: inference(REAL, OTHERS.head(0), REAL, SCHEMA, secret="job", seed=0),
-            "no control rows",
+            "the control table has no rows",
         ),
     ],
 )

@@ -58,24 +58,25 @@ def test_attacks_on_attributes_need_a_scenario(tables):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda f: f.drop(columns="age"), "synthetic rows: column 'age' is missing"),
+        (lambda f: f.drop(columns="age"), "the synthetic table has no column 'age'"),
         (
             lambda f: f.assign(income=np.nan),
-            "synthetic rows: column 'income' has missing or infinite values",
+            "the synthetic table has missing or infinite values in column 'income'",
         ),
         (
             lambda f: f.assign(income=np.inf),
-            "synthetic rows: column 'income' has missing or infinite values",
+            "the synthetic table has missing or infinite values in column 'income'",
         ),
         (
             lambda f: f.assign(city="west"),
-            "synthetic rows: column 'city' has missing or undeclared categories",
+            "column 'city' holds",
         ),
         (
             lambda f: f.assign(city=None),
-            "synthetic rows: column 'city' has missing or undeclared categories",
+            "column 'city' holds",
         ),
-        (lambda f: f[:1], "synthetic rows: there are 1; at least two"),
+        (lambda f: f[:1], "the synthetic table has one row"),
+        (lambda f: f[:0], "the synthetic table has no rows"),
     ],
 )
 def test_tables_that_cannot_be_measured_are_refused(tables, change, message):

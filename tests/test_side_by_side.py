@@ -83,7 +83,7 @@ def test_a_record_in_a_dense_place_is_only_suspicious_without_calibration():
 
 def test_an_empty_table_is_named(table):
     members, others, reference, made = parts_of(table)
-    with pytest.raises(BadInput, match="no reference rows"):
+    with pytest.raises(BadInput, match="the reference table has no rows"):
         membership(members, others, reference.iloc[:0], made, table.schema, seed=0)
 
 

@@ -621,9 +621,12 @@ def test_scores_refuse_rows_that_do_not_fit(file):
     for wrong, message in (
         (
             train.frame.rename(columns={"dose": "doses"}),
-            r"'dose' is missing \(did you mean 'doses'",
+            r"no column 'dose' \(did you mean 'doses'",
         ),
-        (train.frame.assign(dose=np.nan), "synthetic rows: column 'dose' has missing"),
+        (
+            train.frame.assign(dose=np.nan),
+            "the synthetic table has missing or infinite values in column 'dose'",
+        ),
     ):
         with pytest.raises(BadInput, match=message):
             your_table.scores(train, holdout, wrong, seed=0)

@@ -224,9 +224,7 @@ def _coded(schema: Schema, **frames: pd.DataFrame) -> list[np.ndarray]:
     """Float64 (rows, columns): numbers in their own units, categories as codes."""
     coded = []
     check_columns(schema, **frames)
-    for name, frame in frames.items():
-        if len(frame) == 0:
-            raise BadInput(f"attacks: there are no {name} rows; hand in one at least.")
+    for frame in frames.values():
         rows = UnitRange(schema).transform(frame)
         for j, column in enumerate(schema.columns):
             if column.kind == "numeric":

@@ -22,8 +22,11 @@ class NotMeasured(BadInput):
 
 
 def check_columns(schema: Schema, **frames: pd.DataFrame) -> None:
-    """Raises BadInput for a frame without one of the schema's columns, by the frame's name."""
+    """Raises BadInput for a frame without rows, or without one of the schema's columns, by the
+    frame's name."""
     for name, frame in frames.items():
+        if not len(frame):
+            raise BadInput(f"the {name} table has no rows; give at least one.")
         for column in schema.names:
             if column not in frame.columns:
                 near = closest(column, map(str, frame.columns))
@@ -34,8 +37,8 @@ def check_columns(schema: Schema, **frames: pd.DataFrame) -> None:
 
 
 def label_codes(frame: pd.DataFrame, schema: Schema, name: str = "measured") -> np.ndarray:
-    """As `encode.label_codes`; BadInput for a column that the table lacks, and for numbers that are
-    missing or infinite."""
+    """As `encode.label_codes`; BadInput for a table without rows, for a column that it lacks, and
+    for numbers that are missing or infinite."""
     check_columns(schema, **{name: frame})
     codes = encode.label_codes(frame, schema)
     finite = np.isfinite(codes).all(axis=0)
@@ -94,11 +97,8 @@ def inputs_and_labels(
 def training_and_holdout(
     train: pd.DataFrame, test: pd.DataFrame, schema: Schema
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`alphabetical_codes` of both; BadInput where one has no rows."""
+    """`alphabetical_codes` of both."""
     tables = {"training": train, "hold-out": test}
-    for name, table in tables.items():
-        if not len(table):
-            raise BadInput(f"the {name} table has no rows; give at least one.")
     return tuple(alphabetical_codes(table, schema, name) for name, table in tables.items())
 
 

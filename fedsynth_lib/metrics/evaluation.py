@@ -3,13 +3,13 @@ in the registry."""
 
 from collections.abc import Collection
 
-import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.metrics import attacks, fidelity, utility
 from fedsynth_lib.metrics.attacks import AttackScenario
-from fedsynth_lib.tables.schema import Schema, closest
+from fedsynth_lib.metrics.coding import label_codes
+from fedsynth_lib.tables.schema import Schema
 
 
 def evaluate(
@@ -54,21 +54,6 @@ def evaluate(
 
 def check(frame: pd.DataFrame, schema: Schema, name: str) -> None:
     """Raises BadInput for rows that cannot be measured, by the column that does not fit."""
-    for column in schema.columns:
-        where = f"{name} rows: column {column.name!r}"
-        if column.name not in frame.columns:
-            near = closest(column.name, map(str, frame.columns))
-            raise BadInput(f"{where} is missing{near}; hand in every column of the schema.")
-        values = frame[column.name]
-        if column.kind == "numeric" and not np.isfinite(values.to_numpy(np.float64)).all():
-            raise BadInput(
-                f"{where} has missing or infinite values; replace them or drop these rows."
-            )
-        if column.kind == "categorical" and not values.isin(column.categories).all():
-            raise BadInput(
-                f"{where} has missing or undeclared categories; correct them or declare them."
-            )
+    label_codes(frame, schema, name)
     if len(frame) < 2:
-        raise BadInput(
-            f"{name} rows: there are {len(frame)}; at least two are needed to measure anything."
-        )
+        raise BadInput(f"the {name} table has one row; give at least two to measure anything.")

@@ -11,7 +11,6 @@ import pandas as pd
 from scipy.special import rel_entr
 from scipy.stats import wasserstein_distance
 
-from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.metrics.coding import check_columns, label_codes
 from fedsynth_lib.tables.schema import Schema
 
@@ -40,7 +39,8 @@ def jensen_shannon_by_column(
     check_columns(schema, real=real, synthetic=synthetic)
     discrete = schema.drop(schema.numeric)
     tables = [
-        _codes(frame, discrete, name) for name, frame in (("real", real), ("synthetic", synthetic))
+        label_codes(frame, discrete, name)
+        for name, frame in (("real", real), ("synthetic", synthetic))
     ]
     distances = {}
     for j, column in enumerate(discrete.columns):
@@ -67,7 +67,7 @@ def wasserstein_by_column(
     check_columns(schema, real=real, synthetic=synthetic)
     continuous = schema.drop(schema.categorical)
     a, b = (
-        _codes(frame, continuous, name)
+        label_codes(frame, continuous, name)
         for name, frame in (("real", real), ("synthetic", synthetic))
     )
     spans = np.where(np.ptp(a, axis=0) > 0, np.ptp(a, axis=0), 1)
@@ -75,12 +75,6 @@ def wasserstein_by_column(
         name: float(wasserstein_distance(x / span, y / span))
         for name, x, y, span in zip(continuous.names, a.T, b.T, spans, strict=True)
     }
-
-
-def _codes(frame: pd.DataFrame, schema: Schema, name: str) -> np.ndarray:
-    if len(frame) == 0:
-        raise BadInput(f"the {name} table has no rows; give at least one.")
-    return label_codes(frame, schema, name)
 
 
 def _mean(distances: dict[str, float]) -> float:
