@@ -11,11 +11,9 @@ from fedsynth_lib.core.contract import BadInput, Privacy
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.metrics import attacks, fidelity, utility
-from fedsynth_lib.printed import published
 from fedsynth_lib.printed.published import load_values
-from fedsynth_lib.runs.rows import to_frame
 from fedsynth_lib.tables.lock import at_hand
-from fedsynth_lib.works import load, martinez2024_equal, martinez2024_scale, protocol
+from fedsynth_lib.works import load, martinez2024_scale, protocol
 from fedsynth_lib.works import martinez2024 as work
 
 STUDY = load("martinez2024")
@@ -64,60 +62,6 @@ def test_private_autoencoders_of_large_tables_train_shorter_at_paper():
         for each in (less, work.tuned("fedvae", "adult", private=True))
     }
     assert (less["learning_rate"] / 1e-3) ** 2 == pytest.approx(steps[200] / steps[500], rel=0.01)
-
-
-def test_a_shorter_training_is_held_against_the_full_one_cell_by_cell(monkeypatch):
-    """Of two scenarios the shorter one is 0.3 below and 0.1 above: 0.1 below on average, 0.2
-    apart."""
-    full = {("pcd", 3): [1.0, 1.2], ("pcd", 5): [2.0, 2.2], ("auc_rf", 3): [0.5, 0.5]}
-    shorter = {("pcd", 3): [0.8, 0.8], ("pcd", 5): [2.2, 2.2]}  # no utility was run
-
-    def rows(values):
-        cell = {"dataset": "cardio", "setting": "federated", "partition": "iid", "epsilon": 1.6}
-        found = [
-            {**cell, "metric": metric, "n_clients": n, "value": value}
-            for (metric, n), each in values.items()
-            for value in each
-        ]
-        return pd.DataFrame(found)
-
-    def run(grid, *, jobs):
-        if "equal" in grid.name:
-            return rows(shorter)
-        return rows(
-            {key: v for key, v in full.items() if ("auc" in key[0]) == grid.name.startswith("24")}
-        )
-
-    monkeypatch.setattr("fedsynth_lib.works.declared.Grid.run", run)
-    found = martinez2024_equal.beside_full("paper")
-    assert found.index.tolist() == [("pcd", "federated", 1.6)]
-    expected = {"full": 1.6, "shorter": 1.5, "distance": 0.2, "over splits": 0.2 / math.sqrt(2)}
-    assert found.iloc[0].to_dict() == pytest.approx(expected)
-
-
-def test_cells_within_print_are_counted_at_either_norm(monkeypatch):
-    """Rows that are as printed at a norm of 10, and 0.4 above at 1; one scenario was run at 1
-    alone, and counts for neither."""
-    printed = load_values("martinez2024", "tab6.11").query("0 < epsilon < inf")
-    printed = printed[printed["setting"].isin(["central", "federated"])].fillna({"n_clients": 1})
-    keys = [name for name in (*published.KEYS, "paper") if name != "detail"]
-
-    def run(grid, *, jobs):
-        at_10 = "norm" in grid.name
-        chosen = printed[printed["n_clients"] != 3] if at_10 else printed
-        shared = {"profile": "paper", "data": "real"}
-        found = [
-            {**row, **shared, "seed": seed, "value": mean + (0.0 if at_10 else 0.4)}
-            for row, mean in zip(chosen[keys].to_dict("records"), chosen["mean"], strict=True)
-            for seed in (7, 8)
-        ]
-        return to_frame(found) if at_10 or grid.name.startswith("24") else to_frame([])
-
-    monkeypatch.setattr("fedsynth_lib.works.declared.Grid.run", run)
-    found = martinez2024_equal.by_norm_and_print("paper")
-    cells = {("tab6.11", "central"): 6, ("tab6.11", "federated"): 36}
-    assert found["cells"].to_dict() == found["norm 10"].to_dict() == cells
-    assert found["norm 1"].to_dict() == dict.fromkeys(cells, 0)
 
 
 def test_all_rows_are_asked_for_under_the_names_of_the_notebooks_that_compute_them(monkeypatch):

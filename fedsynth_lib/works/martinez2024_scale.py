@@ -8,6 +8,8 @@ categories (5.1.1); the rest was found by looking at the published values. So we
 numeric columns, by FedBN's tables 6.1 to 6.3, which decide for them by themselves (notebook 20).
 """
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 
@@ -18,7 +20,7 @@ from fedsynth_lib.printed import alternatives
 from fedsynth_lib.printed.published import KEYS, compare, load_values
 from fedsynth_lib.runs.rows import published_size
 from fedsynth_lib.works.martinez2024 import WORK
-from fedsynth_lib.works.protocol import Made, Prepared
+from fedsynth_lib.works.protocol import Cell, Made, Prepared
 
 DISTANCES = ("dcr_min", "dcr_share_printed", "dcr_avg_train_printed", "dcr_avg_holdout")
 EXHIBITS = {  # of distances, where they are compared with published values, and of fidelity
@@ -34,46 +36,31 @@ OURS, NEAREST = "ours", "nearest"
 BY_BUDGET, BY_TABLE = ["exhibit", "metric", "epsilon"], ["dataset", "metric"]
 # Of 19 trees this one has the printed pMSE of FedBN's central networks without noise, on all tables
 TREE_DEPTH = 6
-MEASURED = (*DISTANCES, "log_cluster_base2", "hellinger_fd")
 
 
-def measures(prepared: Prepared, made: Made, dataset: str, seed: int) -> dict[str, float]:
-    """MEASURED, of the rows of one run."""
+def measures(
+    prepared: Prepared, made: Made, cell: Cell, dataset: str, seed: int
+) -> dict[str, float]:
+    """The measures that the cell's kind names, of the rows of one run."""
     train, holdout, frame = *prepared, made.frame
-    schema, coded = train.schema, WORK.constants["coded"].get(dataset, ())
-    scale = numbers_in_unit(alphabetical_codes(train.frame, schema), schema, coded)
-    near = closest_records(train.frame, holdout.frame, frame, schema, seed, scale=scale)
-    clusters = fidelity.log_cluster(train.frame, frame, schema, seed, scale=scale)
-    apart = {"hellinger_fd": fidelity.hellinger(train.frame, frame, schema, bins="fd")}
-    return {name: {**near, **clusters, **apart}[name] for name in MEASURED}
-
-
-def alone(prepared: Prepared, made: Made, seed: int) -> dict[str, float]:
-    """What a grid over one's own range moves: columns, pairs, and how well a tree tells rows of one
-    run from real ones."""
-    pair, schema = (prepared.train.frame, made.frame), prepared.train.schema
-    return {
-        "hellinger": fidelity.hellinger(*pair, schema),
-        "hellinger_fd": fidelity.hellinger(*pair, schema, bins="fd"),
-        "pcd": fidelity.pairwise_correlation_difference(*pair, schema),
-        "pmse": fidelity.propensity_mse(*pair, schema, seed),
+    schema, pair = train.schema, (train.frame, made.frame)
+    measured = {
+        "hellinger": partial(fidelity.hellinger, *pair, schema),
+        "hellinger_fd": partial(fidelity.hellinger, *pair, schema, bins="fd"),
+        "pcd": partial(fidelity.pairwise_correlation_difference, *pair, schema),
+        "pmse": partial(fidelity.propensity_mse, *pair, schema, seed),
+        "pmse_depth6": partial(fidelity.propensity_mse, *pair, schema, seed, depth=TREE_DEPTH),
     }
-
-
-def trees(prepared: Prepared, made: Made, seed: int) -> dict[str, float]:
-    """How well the tree that fits the published values tells the rows of one run from real ones."""
-    pair, schema = (prepared.train.frame, made.frame), prepared.train.schema
-    return {"pmse_depth6": fidelity.propensity_mse(*pair, schema, seed, depth=TREE_DEPTH)}
-
-
-def alone_nearest(prepared: Prepared, made: Made, seed: int) -> dict[str, float]:
-    """As `alone`, with the bins and the tree that fit the published values."""
-    pair, schema = (prepared.train.frame, made.frame), prepared.train.schema
-    return {
-        "hellinger_fd": fidelity.hellinger(*pair, schema, bins="fd"),
-        "pcd": fidelity.pairwise_correlation_difference(*pair, schema),
-        **trees(prepared, made, seed),
-    }
+    names = cell.kind.measured
+    values = {name: measure() for name, measure in measured.items() if name in names}
+    if set(DISTANCES) <= set(names):
+        coded = WORK.constants["coded"].get(dataset, ())
+        scale = numbers_in_unit(alphabetical_codes(train.frame, schema), schema, coded)
+        near = closest_records(train.frame, holdout.frame, frame, schema, seed, scale=scale)
+        values |= {name: near[name] for name in DISTANCES}
+        clusters = fidelity.log_cluster(*pair, schema, seed, scale=scale)
+        values["log_cluster_base2"] = clusters["log_cluster_base2"]
+    return values
 
 
 def gaps_of_alone(rows: pd.DataFrame, dense: pd.DataFrame, alone: pd.DataFrame) -> pd.DataFrame:
