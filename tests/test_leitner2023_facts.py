@@ -1,7 +1,6 @@
 """What needs no network in leitner2023: cells against counts by hand and direct calls."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from fedsynth_lib.core.contract import BadInput
@@ -120,31 +119,6 @@ def test_a_client_trains_in_whole_rounds_until_its_budget_is_spent():
     for found in (many, few):
         assert found["rounds"] * found["steps a round"] - found["steps"] >= 0
         assert found["rounds"] * found["steps a round"] - found["steps"] < found["steps a round"]
-
-
-def test_a_spike_of_a_mixture_counts_the_people_with_its_value():
-    own = np.array([0.0] * 6 + [500.0] * 3 + [9.0])
-    narrow = modes.Mixture(np.array([0.7, 0.3]), np.array([2.0, 500.0]), np.array([3.0, 1e-3]))
-    table = facts.spikes([own], [narrow])
-    assert table.to_numpy().tolist() == [[1, 500, pytest.approx(3.0), 3]]
-
-
-def test_densities_are_told_for_each_start_and_division():
-    kinds = [(0, "central"), (1, "central"), (0, "agreed")]
-    rows = {
-        key: to_frame(
-            [
-                {"metric": f"mixture_{name}", "item": "0", "value": value, "seed": key[0]}
-                for name, value in (("weight", 1.0), ("mean", 5.0), ("deviation", 1.0 + key[0]))
-            ]
-        )
-        for key in kinds
-    }
-    central = pd.concat([rows[0, "central"], rows[1, "central"]])
-    table = facts.densities(central, rows[0, "agreed"], np.linspace(-20, 30, 501))
-    names = ["central fit", "central fit, start 2", "agreed by clients, division 1"]
-    assert list(table) == names and np.allclose(table.sum() * 0.1, 1, atol=1e-6)
-    assert table["central fit"].equals(table[names[2]].rename("central fit"))
 
 
 def test_runs_by_what_is_not_printed_say_what_is_not_as_usual():

@@ -12,7 +12,6 @@ from fedsynth_lib.methods.marginals import distaim, flaim, marginal_state
 from fedsynth_lib.methods.marginals.marginal_state import model_of
 from fedsynth_lib.methods.marginals.model_answers import log_likelihood
 from fedsynth_lib.methods.variants import naive_flaim
-from fedsynth_lib.runs.rows import params_text, to_frame
 from fedsynth_lib.works import load, maddock2024, maddock2024_noise
 from fedsynth_lib.works.protocol import Made, Prepared
 
@@ -120,32 +119,6 @@ def test_cells_ask_for_the_true_epsilon_and_have_a_charged_run_beside_them(profi
             made.privacy,
         )
         assert drawn == pytest.approx(cost.noise, rel=2e-4)  # epsilon has four digits
-
-
-def made_up(values, epsilon=1.0, **params):
-    """Rows of errors by seed."""
-    shared = {"paper": "maddock2024", "dataset": "adult", "data": "real", "method": "NaiveFLAIM"}
-    shared |= {"partition": "cluster_skew", "setting": "federated", "profile": "paper"}
-    params = {"rounds": 10, "local_steps": 4, "claimed": 1.0, **params}
-    shared |= {"epsilon": epsilon, "params": params_text(params), "metric": "workload_error"}
-    return [{**shared, "seed": seed, "value": value} for seed, value in enumerate(values)]
-
-
-def test_either_noise_stands_beside_the_other():
-    rows = made_up([0.4, 0.6], noise="as charged")
-    rows += made_up([0.2, 0.4], epsilon=1.2474, noise="as published", measure_share=0.9333)
-    rows = maddock2024.unpacked(to_frame(rows))
-    found = maddock2024_noise.beside(rows)
-    assert found.index.to_list() == [("NaiveFLAIM", 4, 10)]
-    assert found.iloc[0].to_dict() == {
-        "claimed epsilon": 1,
-        "true epsilon": pytest.approx(1.24736, abs=1e-5),
-        "error as charged": pytest.approx(0.5),
-        "error as published": pytest.approx(0.3),
-    }
-    figure = maddock2024_noise.picture(rows, ["NaiveFLAIM"])
-    (labels,) = [[text.get_text() for text in legend.get_texts()] for legend in figure.legends]
-    assert labels[:2] == ["as charged", "as published (costs epsilon 1.25 to 1.25)"]
 
 
 def test_the_last_refit_starts_from_the_model_that_print_measures(monkeypatch):

@@ -184,29 +184,6 @@ def mixture(rows: pd.DataFrame) -> Mixture:
     return Mixture(*(parts[f"mixture_{name}"]["value"].to_numpy() for name in PARTS))
 
 
-def densities(central: pd.DataFrame, agreed: pd.DataFrame, place: np.ndarray) -> pd.DataFrame:
-    """Densities at `place` (the index): of the central fit (seed 0), and for each division of the
-    mixture agreed on by clients, after a central fit from another start."""
-    found = {"central fit": mixture(central[central["seed"] == 0])}
-    for seed in sorted(agreed["seed"].unique()):
-        again = central[central["seed"] == seed + 1]
-        found[f"central fit, start {seed + 2}"] = mixture(again)
-        found[f"agreed by clients, division {seed + 1}"] = mixture(agreed[agreed["seed"] == seed])
-    shown = {name: np.exp(own.log_density(place)).sum(axis=1) for name, own in found.items()}
-    return pd.DataFrame(shown, place)
-
-
-def spikes(held: list[np.ndarray], sent: list[Mixture]) -> pd.DataFrame:
-    """The narrowest modes of the mixtures that clients send: their weight in rows, and how many
-    people have that value."""
-    told = []
-    for client, (own, each) in enumerate(zip(held, sent, strict=True), start=1):
-        for mode in np.flatnonzero((each.deviations < 0.01) & (each.weights > 1e-6)):
-            mean, implied = each.means[mode], each.weights[mode] * len(own)
-            told.append((client, round(mean), implied, np.isclose(own, mean, atol=0.01).sum()))
-    return pd.DataFrame(told, columns=["client", "capital gain", "weight × rows", "people"])
-
-
 def _values(found: Mixture) -> dict[tuple[str, str], float]:
     """A mixture as measurements, `item` numbering its modes."""
     return {

@@ -6,26 +6,20 @@ as well there is no switch that lets a run spend more than it says: a run that a
 noise costs, divided as this noise divides it, draws it, and its statement tells the truth.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import pandas as pd
-from matplotlib.figure import Figure
-
 from fedsynth_lib.core.accounting import calibrate, epsilon_of
 from fedsynth_lib.core.contract import Privacy
-from fedsynth_lib.figures.style import BLUE, VERMILLION, Look
-from fedsynth_lib.figures.sweep import Panel, sweep
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.methods.marginals import flaim
-from fedsynth_lib.runs.rows import with_params
 from fedsynth_lib.tables.registry import declared_schema
 from fedsynth_lib.works.declared import load
 
 WORK = load("maddock2024")
 DELTA = WORK.constants["delta"]
-CHARGED, PUBLISHED = "as charged", "as published"
+CHARGED = "as charged"  # else `as published`
 
 
 class TrueCost(NamedTuple):
@@ -72,29 +66,3 @@ def at_its_true_cost(cell: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict
     cost = cost_of(*named)
     own = {"epsilon": round(cost.epsilon, 4), "measure_share": round(cost.measure_share, 4)}
     return {**claimed, **own}
-
-
-def beside(rows: pd.DataFrame) -> pd.DataFrame:
-    """A line for each method, s and T: the epsilon claimed, what the work's noise for it costs
-    (`true`), and mean workload errors with ours, which costs what is claimed, and with the work's.
-
-    rows: unpacked, of the grid of the published noise.
-    """
-    rows = with_params(rows[rows["metric"] == "workload_error"], claimed=None, noise=CHARGED)
-    axes = ["dataset", "method", "local_rounds", "rounds", "claimed"]
-    wide = rows.pivot_table("value", axes, "noise")[[CHARGED, PUBLISHED]].add_prefix("error ")
-    true = [cost_of(d, m, int(t), int(s), claim).epsilon for d, m, s, t, claim in wide.index]
-    wide.insert(0, "true epsilon", true)
-    wide = wide.reset_index("claimed").rename(columns={"claimed": "claimed epsilon"})
-    return wide.droplevel("dataset").rename_axis(["method", "s", "T"])
-
-
-def picture(rows: pd.DataFrame, methods: Iterable[str]) -> Figure:
-    """Workload error by T with either noise, a panel a method; rows as in `beside`."""
-    rows = with_params(rows, noise=CHARGED)
-    low, high = rows.loc[rows["noise"] == PUBLISHED, "epsilon"].agg(["min", "max"])
-    names = {CHARGED: CHARGED, PUBLISHED: f"{PUBLISHED} (costs epsilon {low:.2f} to {high:.2f})"}
-    looks = dict(zip(names.values(), (Look(BLUE, "o"), Look(VERMILLION, "s", "--")), strict=True))
-    panels = [Panel(method, "rounds", {"method": method}) for method in methods]
-    rows = rows.assign(noise=rows["noise"].map(names))
-    return sweep(rows, panels, looks=looks, line="noise", shade="local_rounds", columns=2)
