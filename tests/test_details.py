@@ -8,7 +8,6 @@ import pytest
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.printed.published import aggregate, load_values
 from fedsynth_lib.runs.details import (
-    Word,
     asked_by,
     configuration,
     is_redrawn,
@@ -204,25 +203,3 @@ def test_a_kind_of_words_can_be_had_alone():
     params = {**NODES, "variant": {"networks": 1}, "repeat": 0}
     assert said_of("apellaniz2025", params, "sizes") == SIZES
     assert said_of("apellaniz2025", params, "variant") == "1 networks"
-
-
-@pytest.mark.parametrize(
-    ("word", "settings", "text"),
-    [
-        (Word("{a:g} of {b}"), {"a": 0.50, "b": [1, 2]}, "0.5 of 1/2"),
-        (Word("{a}"), {"a": 0}, "0"),  # a number is said, whatever it is
-        (Word("{a}"), {"a": ""}, ""),
-        (Word("{a}"), {"a": None}, ""),
-        (Word("yes", given=("a",)), {"a": False}, ""),
-        (Word("no", without=("a",)), {"a": True}, ""),
-        (Word("{a}", usual={"a": 3}), {}, "3"),
-        (Word("{a}", silent={"a": [3, 4]}), {"a": 4}, ""),
-        (Word("{a}", silent={"a": [3, 4]}), {"a": 5}, "5"),
-        (Word("{b:g}", times={"b": ("a", 0.1)}), {"a": 25}, "2.5"),
-        (Word("x", where={"method": ["m"]}), {}, "x"),
-        (Word("x", where={"method": ["n"]}), {}, ""),
-        (Word("x", unless={"method": ["m"]}), {}, ""),
-    ],
-)
-def test_a_word_is_said_where_its_settings_are_given(word, settings, text):
-    assert word.of({"method": "m"}, settings) == text

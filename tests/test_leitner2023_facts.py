@@ -6,7 +6,7 @@ import pytest
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.runs.rows import complete, to_frame
 from fedsynth_lib.tables import modes
-from fedsynth_lib.works import leitner2023, leitner2023_settings, load
+from fedsynth_lib.works import leitner2023, load
 from fedsynth_lib.works import leitner2023_facts as facts
 
 LABELS = {"profile": "quick", "params": "", "version": "1", "cell": ""}
@@ -119,20 +119,3 @@ def test_a_client_trains_in_whole_rounds_until_its_budget_is_spent():
     for found in (many, few):
         assert found["rounds"] * found["steps a round"] - found["steps"] >= 0
         assert found["rounds"] * found["steps a round"] - found["steps"] < found["steps a round"]
-
-
-def test_runs_by_what_is_not_printed_say_what_is_not_as_usual():
-    runs = leitner2023_settings.runs()
-    told = runs.drop_duplicates(["words", "method", "dataset"]).set_index(
-        ["words", "method", "dataset"]
-    )
-    assert told.loc[("", "CTGAN", "adult"), ["batch", "epochs"]].tolist() == [500, 300]
-    assert told.loc[(", 30 epochs", "CTGAN", "bank"), ["batch", "epochs"]].tolist() == [500, 30]
-    assert told.loc[(", batches of 250", "DP-Fed-CTGAN", "adult"), "batch"] == 250
-    assert runs.loc[runs["method"] == "DP-Fed-CTGAN", "epochs"].isna().all()  # its budget ends it
-
-
-def test_half_the_batch_pays_for_about_four_times_the_steps():
-    """Of one client of three, until epsilon 3 is spent; a step costs about the square of its rate."""
-    whole, half = (leitner2023_settings.steps("adult", batch) for batch in (500, 250))
-    assert 3.9 < half / whole < 4.3

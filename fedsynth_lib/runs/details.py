@@ -7,9 +7,8 @@ Nothing reads these words apart again. Which words a work has stands in `details
 """
 
 import json
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,8 +18,6 @@ import pandas as pd
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.runs.rows import canonical, read_params
 from fedsynth_lib.runs.typed import read_toml, typed
-
-FIELD = re.compile(r"\{([\w.]+)(?::(\w+))?\}")  # a setting in a text, and how it is written
 
 
 class Cell(NamedTuple):
@@ -36,48 +33,16 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Word:
-    """What is said of a cell, where all settings that `text` names are given.
+    """What is said of a cell.
 
-    where, unless: column -> values that the cell must have, or must not. given, without: settings
-    that must be given, or must not. usual: values of settings that are not given. silent: values
-    that need no word. times: name -> a setting and what it is multiplied by. part: what kind of
-    word it is, for `said`. alone: where it is said, nothing else is.
+    say: a Jinja expression over the settings that are given and the columns of Cell; nothing is
+    said where it is empty. part: what kind of word it is, for `said_of`. alone: where it is said,
+    nothing else is.
     """
 
-    text: str
-    where: Mapping[str, list] = field(default_factory=dict)
-    unless: Mapping[str, list] = field(default_factory=dict)
-    given: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
-    usual: Mapping[str, Any] = field(default_factory=dict)
-    silent: Mapping[str, list] = field(default_factory=dict)
-    times: Mapping[str, tuple[str, int | float]] = field(default_factory=dict)
+    say: str
     part: str = ""
     alone: bool = False
-
-    def of(self, columns: Mapping[str, str], settings: Mapping[str, Any]) -> str:
-        """The word itself; empty where it is not said."""
-        fits = all(columns[name] in values for name, values in self.where.items())
-        if not fits or any(columns[name] in values for name, values in self.unless.items()):
-            return ""
-        known = {**self.usual, **{name: v for name, v in settings.items() if _given(v)}}
-        for name, (setting, factor) in self.times.items():
-            known[name] = factor * known.get(setting, 0)
-        needed = [*self.given, *(name for name, _ in FIELD.findall(self.text))]
-        if not set(needed) <= set(known) or set(self.without) & set(known):
-            return ""
-        if any(known.get(name, values[0]) in values for name, values in self.silent.items()):
-            return ""
-        return FIELD.sub(lambda found: _written(known[found[1]], found[2] or ""), self.text)
-
-
-def _given(value: Any) -> bool:
-    return value is not None and value is not False and value != ""
-
-
-def _written(value: Any, how: str) -> str:
-    """A setting in a text; several values stand with strokes between them."""
-    return "/".join(map(str, value)) if isinstance(value, list | tuple) else format(value, how)
 
 
 @cache
@@ -86,9 +51,14 @@ def _declared() -> dict[str, dict[str, Any]]:
 
 
 @cache
-def _words(work: str) -> tuple[Word, ...]:
+def _words(work: str) -> tuple[tuple[Word, Callable[..., Any]], ...]:
+    """The words of a work with their expressions compiled; a setting that is not given is empty."""
+    from jinja2 import ChainableUndefined, Environment  # late: counting methods load none of it
+
     entries = _declared().get(work, _declared()["ours"])["words"]
-    return tuple(typed(Word, entry, f"details.toml, {work}") for entry in entries)
+    words = [typed(Word, entry, f"details.toml, {work}") for entry in entries]
+    language = Environment(undefined=ChainableUndefined)
+    return tuple((word, language.compile_expression(word.say)) for word in words)
 
 
 def names_of(work: str, setting: str) -> dict[str, str]:
@@ -124,22 +94,23 @@ def _detail(cell: Cell) -> str:
 
 def said(cell: Cell, part: str = "") -> str:
     """The words of a cell, or those of a kind alone."""
-    columns = {"method": cell.method, "partition": cell.partition, "setting": cell.setting}
-    columns["item"], settings = cell.item, {**cell.params, "item": cell.item}
-    changes = cell.params.get("variant")
-    if isinstance(changes, Mapping):  # else it is a name
-        settings |= {f"variant.{name}": value for name, value in changes.items()}
-    settings |= {
-        name: names.get(settings.get(name), settings.get(name))
-        for name, names in _declared().get(cell.paper, {}).get("names", {}).items()
+    given = {
+        name: value
+        for name, value in cell.params.items()
+        if value is not None and value is not False and value != ""
     }
+    for setting, printed in _declared().get(cell.paper, {}).get("names", {}).items():
+        if setting in given:
+            given[setting] = printed.get(given[setting], given[setting])
+    columns = {"method": cell.method, "partition": cell.partition, "setting": cell.setting}
+    given |= {**columns, "item": cell.item}
     words = []
-    for word in _words(cell.paper):
-        text = word.of(columns, settings) if part in ("", word.part) else ""
+    for word, say in _words(cell.paper):
+        text = say(**given) if part in ("", word.part) else None
         if text and word.alone:
             return text
-        words.append(text)
-    return "; ".join(filter(None, words))
+        words += [str(text)] if text else []
+    return "; ".join(words)
 
 
 def said_of(work: str, params: Mapping[str, Any], part: str) -> str:
