@@ -79,14 +79,13 @@ def load_choices(path: Path | None = None) -> list[Choice]:
         check_names(path.name, "work", [work], WORKS)
         for number, entry in enumerate(entries, start=1):
             where = f"{path.name}, {work}, choice {number}"
-            said = [typed(Reading, each, where) for each in entry.get("readings", ())]
-            for reading, each in zip(said, entry.get("readings", ()), strict=True):
-                if sum(key in each for key in ("rows", "minutes", "shown")) != 1:
+            choice = typed(Choice, {**entry, "work": work}, where)
+            for reading in choice.readings:
+                if sum(map(bool, (reading.rows, reading.minutes, reading.shown))) != 1:
                     raise BadInput(
                         f"{where}: {reading.name!r} needs one of rows, minutes and shown."
                     )
-            asked = {**entry, "work": work} | ({"readings": said} if said else {})
-            found.append(typed(Choice, asked, where))
+            found.append(choice)
     return found
 
 

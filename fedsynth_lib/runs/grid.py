@@ -270,23 +270,13 @@ def _check(run_one: Callable, cells: list[Cell], *, name: str, jobs: int, profil
         raise BadInput(f"the grid {name!r} has no cells: give each parameter at least one value.")
     if jobs < 1:
         raise BadInput(f"jobs is {jobs}: give 1 or more.")
-    takes = inspect.signature(run_one).parameters.values()
-    open_ended = any(p.kind is p.VAR_KEYWORD for p in takes)
-    accepted = {p.name for p in takes}
-    needed = {
-        p.name
-        for p in takes
-        if p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
-    }
+    signature = inspect.signature(run_one)
+    labels = DTYPES.keys() - signature.parameters.keys()  # columns of rows that it does not take
     for cell in cells:
-        if lacking := needed - cell.keys():
-            raise BadInput(
-                f"run_one of grid {name!r} needs {sorted(lacking)}: add them to the grid."
-            )
-        if (unknown := cell.keys() - accepted - DTYPES.keys()) and not open_ended:
-            raise BadInput(
-                f"run_one of grid {name!r} does not take {sorted(unknown)}: correct the names."
-            )
+        try:
+            signature.bind(**{name: value for name, value in cell.items() if name not in labels})
+        except TypeError as error:
+            raise BadInput(f"run_one of grid {name!r}: {error}: correct the cells.") from None
 
 
 def _digest(content: Any) -> str:
