@@ -11,9 +11,8 @@ from fedsynth_lib.core.contract import BadInput, Privacy
 from fedsynth_lib.federation import settings
 from fedsynth_lib.methods import METHODS
 from fedsynth_lib.metrics import attacks, fidelity, utility
-from fedsynth_lib.printed.published import load_values
 from fedsynth_lib.tables.lock import at_hand
-from fedsynth_lib.works import load, martinez2024_scale, protocol
+from fedsynth_lib.works import load, protocol
 from fedsynth_lib.works import martinez2024 as work
 
 STUDY = load("martinez2024")
@@ -192,21 +191,6 @@ def test_own_ranges_are_those_of_the_rows_and_a_constant_column_keeps_its_own():
     column = own.schema["hours-per-week"]
     assert (column.low, column.high) == (hours.min(), hours.max()) and column.from_rows
     assert own.schema["sex"] == table.schema["sex"] and own.schema.target == table.schema.target
-
-
-def test_gaps_of_clients_alone_are_held_against_a_federation_of_their_degree():
-    def rows(setting, value, dataset="bank"):
-        named = {"dataset": dataset, "partition": "iid", "epsilon": math.inf, "setting": setting}
-        return [{**named, "metric": "pcd", "n_clients": n, "value": value + n} for n in (3, 5)]
-
-    ours = pd.DataFrame([*rows("local", 5), *rows("federated", 1), *rows("federated", 9, "adult")])
-    dense, alone = pd.DataFrame(rows("federated", 2)), pd.DataFrame(rows("local", 2.5))
-    found = martinez2024_scale.gaps_of_alone(ours, dense, alone).loc["bank", "pcd", "iid"]
-    assert (found["declared ranges"], found["own ranges"]) == (4, 0.5)
-    printed = load_values("martinez2024", "tab6.2").query("metric == 'pcd' and epsilon == inf")
-    printed = printed[(printed["partition"] == "iid") & printed["n_clients"].isin([3, 5])]
-    means = printed.groupby("setting")["mean"].mean()
-    assert found["printed"] == pytest.approx(means["local"] - means["federated"])
 
 
 def test_a_budget_is_meant_as_the_work_means_it():

@@ -26,7 +26,6 @@ from fedsynth_lib.printed.published import load_values
 from fedsynth_lib.runs.rows import Row
 from fedsynth_lib.tables.load import Table, load_table, split
 from fedsynth_lib.tables.partition import Parts, split_clients
-from fedsynth_lib.tables.registry import declared_schema
 from fedsynth_lib.works.declared import load
 from fedsynth_lib.works.protocol import Made, Prepared, Whole
 
@@ -240,26 +239,6 @@ def described(prepared: Whole) -> dict[str, float]:
         "n_numerical": len(whole.schema.numeric),
         "larger_class_percent": 100 * shares.max(),
     }
-
-
-def summary(counted: pd.DataFrame) -> dict[tuple[str, str], Any]:
-    """(table, entry of table 5.1) -> what stands there: `described` of some tables, and what their
-    schemas declare.
-
-    combinations: of the levels of all categorical columns, target included.
-    """
-    counts = counted.pivot(index="dataset", columns="metric", values="value")
-    entries: dict[tuple[str, str], Any] = {}
-    for key, own in counts.iterrows():
-        schema, larger = declared_schema(key, WORK.key), own.pop("larger_class_percent")
-        kind = "binary" if len(schema[schema.target].categories) == 2 else "multi-class"
-        levels = [len(schema[name].categories) for name in schema.categorical]
-        found = {name: int(number) for name, number in own.items()}
-        found["target"], ratio = schema.target, f"{larger:.0f}:{100 - larger:.0f}"
-        found |= {"class_ratio_percent": ratio}
-        found |= {"task": f"{kind} classification", "combinations": np.prod(levels)}
-        entries |= {(key, name): entry for name, entry in found.items()}
-    return entries
 
 
 def scales(prepared: Whole, dataset: str, seed: int) -> dict[tuple[str, str], float]:

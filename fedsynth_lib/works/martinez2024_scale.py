@@ -17,7 +17,7 @@ from fedsynth_lib.metrics import fidelity
 from fedsynth_lib.metrics.attacks import closest_records
 from fedsynth_lib.metrics.coding import alphabetical_codes, numbers_in_unit
 from fedsynth_lib.printed import alternatives
-from fedsynth_lib.printed.published import KEYS, compare, load_values
+from fedsynth_lib.printed.published import KEYS, compare
 from fedsynth_lib.runs.rows import published_size
 from fedsynth_lib.works.martinez2024 import WORK
 from fedsynth_lib.works.protocol import Cell, Made, Prepared
@@ -61,27 +61,6 @@ def measures(
         clusters = fidelity.log_cluster(*pair, schema, seed, scale=scale)
         values["log_cluster_base2"] = clusters["log_cluster_base2"]
     return values
-
-
-def gaps_of_alone(rows: pd.DataFrame, dense: pd.DataFrame, alone: pd.DataFrame) -> pd.DataFrame:
-    """By table, division and measure how much larger it is of clients alone than of the federation,
-    over declared and over own ranges, and as published; without noise, mean over numbers of
-    clients.
-
-    rows: of the grid `fedbn fidelity`. alone: of `fedbn alone`. dense: federated ones of its
-        degree, of the tables where that is another.
-    """
-    keys = ["dataset", "metric", "partition", "n_clients", "epsilon"]
-    printed = load_values(WORK.key).rename(columns={"mean": "value"})
-    printed = printed[(printed["method"] == "fedbn") & (printed["detail"] == "")]
-    federated = rows[~rows["dataset"].isin(dense["dataset"])]
-    pairs = {"declared ranges": (rows, rows), "own ranges": (alone, pd.concat([dense, federated]))}
-    gaps = {}
-    for name, (ours, others) in {**pairs, "printed": (printed, printed)}.items():
-        local = ours[ours["setting"] == "local"].groupby(keys)["value"].mean()
-        gaps[name] = local - others[others["setting"] == "federated"].groupby(keys)["value"].mean()
-    found = pd.DataFrame(gaps).dropna().query("epsilon == inf")  # what all three have
-    return found.groupby(["dataset", "metric", "partition"], sort=False).mean()
 
 
 def beside_print(

@@ -4,15 +4,11 @@ The work names its accountant (Opacus) and not how many steps that was told of. 
 calibrated to some of the steps is used in all of them, so a run costs more than it claims, or less.
 """
 
-from collections.abc import Callable, Iterable
-
-import pandas as pd
+from collections.abc import Callable
 
 from fedsynth_lib.core.accounting import calibrate, epsilon_of
 from fedsynth_lib.core.contract import Charge, Privacy
 from fedsynth_lib.methods.diffusion.findiff import Config
-from fedsynth_lib.tables.lock import table_rows
-from fedsynth_lib.works.equal_signal import TRAINED_ON
 
 # rows of a client and its settings -> the steps that are counted
 COUNTED: dict[str, Callable[[int, Config], int]] = {
@@ -37,32 +33,3 @@ def true_epsilon(
 
     multiplier = calibrate(plan, Privacy(epsilon, delta, reproduction=True))
     return multiplier, epsilon_of(plan(multiplier, steps), delta, accountant="rdp")
-
-
-def true_costs(rows: Iterable[int], epsilon: float, delta: float) -> pd.DataFrame:
-    """How the steps are counted -> the noise multiplier and the true epsilon of the largest and of
-    the smallest client, at the published settings.
-
-    rows: of each client.
-    """
-    config, lines = Config(), {}
-    rows = list(rows)
-    for name, count in COUNTED.items():
-        line = {}
-        for which, number in (("largest", max(rows)), ("smallest", min(rows))):
-            asked = (count(number, config), COUNTED["every step of every round"](number, config))
-            rate = min(1.0, config.batch / number)
-            multiplier, cost = true_epsilon(*asked, rate, epsilon, delta)
-            line |= {f"noise, {which} client": multiplier, f"true epsilon, {which} client": cost}
-        lines[name] = line
-    return pd.DataFrame.from_dict(lines, orient="index").rename_axis("steps counted")
-
-
-def costs_of(dataset: str, shares: Iterable[float]) -> pd.DataFrame:
-    """`true_costs` of the clients of a table at a claimed epsilon of 1, delta one over all training
-    rows.
-
-    shares: of the rows, of each client (figure 3).
-    """
-    number = round(TRAINED_ON * table_rows(dataset, work="sattarov2024"))
-    return true_costs([round(share * number) for share in shares], 1.0, 1 / number)
