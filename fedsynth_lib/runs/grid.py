@@ -40,7 +40,7 @@ from fedsynth_lib.core.store import (
 )
 from fedsynth_lib.runs import rows
 from fedsynth_lib.runs.details import with_detail
-from fedsynth_lib.runs.progress import Progress
+from fedsynth_lib.runs.progress import progress
 from fedsynth_lib.runs.rows import (
     COLUMNS,
     DTYPES,
@@ -110,10 +110,10 @@ def run_grid(
         for each in asked
         if each.key not in done
     ]
-    with Progress(name, total=len(tasks), reused=len(asked) - len(tasks)) as progress:
+    with progress(name, total=len(tasks), reused=len(asked) - len(tasks)) as bar:
         for key, rows in _compute_all(tasks, jobs):
             done[key] = rows
-            progress.step()
+            bar.update()
     log_event("grid", name=name, computed=len(tasks), reused=len(asked) - len(tasks))
 
     # Rows of a cell come back sorted from a committed file, so they are sorted here whatever their
