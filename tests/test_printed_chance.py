@@ -56,11 +56,11 @@ def test_what_has_no_bound_says_so_and_only_there():
 @pytest.mark.parametrize("work", WORKS)
 def test_every_rule_is_about_printed_cells(work):
     values = load_values(work)
-    for number, (where, said) in enumerate(chance.declared(work)):
+    for number, said in enumerate(chance.declared(work)):
         assert said.why or said.no_bound
-        here = np.logical_and.reduce([values[axis].isin(v) for axis, v in where.items()] or [True])
-        assert np.any(here), (work, where)
-        assert set(said.pool) <= set(values) and (where or not number)
+        here = [values[axis].isin(allowed) for axis, allowed in said.where.items()]
+        assert np.any(np.logical_and.reduce(here or [True])), (work, said.where)
+        assert set(said.pool) <= set(values) and bool(said.where) == bool(number)
 
 
 @pytest.mark.parametrize(

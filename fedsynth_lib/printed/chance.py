@@ -22,7 +22,7 @@ SHUFFLES = 200
 
 
 class Components(NamedTuple):
-    """As `components.toml` says of a work, or of some of its cells."""
+    """As `components.toml` says of a work, or of those of its cells that are at `where`."""
 
     repeats: int
     print: Literal["stated", "ours"]
@@ -32,11 +32,12 @@ class Components(NamedTuple):
     allowance: int | float = 0.0
     no_bound: str = ""
     why: str = ""
+    where: Mapping[str, Sequence[Any]] = {}
 
 
 @lru_cache
-def declared(work: str) -> tuple[tuple[Mapping[str, list], Components], ...]:
-    """(where, components) of a work, the first of all its cells.
+def declared(work: str) -> tuple[Components, ...]:
+    """The components of a work: the first of all its cells, the others of some.
 
     Raises BadInput, naming work and key, for what the file may not say.
     """
@@ -44,36 +45,32 @@ def declared(work: str) -> tuple[tuple[Mapping[str, list], Components], ...]:
     return parsed(work, read_toml(path)[work])
 
 
-def parsed(work: str, said: Mapping[str, Any]) -> tuple[tuple[Mapping[str, list], Components], ...]:
+def parsed(work: str, said: Mapping[str, Any]) -> tuple[Components, ...]:
     """As `declared`, of what the file says of a work."""
-    general = {name: value for name, value in said.items() if name != "cells"}
-    found = []
-    for entry in ({}, *said.get("cells", ())):
-        own = {**general, **{name: value for name, value in entry.items() if name != "where"}}
-        if bool(entry) != bool(entry.get("where")):
-            raise BadInput(f"{FILE}, {work}: an entry of cells needs where.")
-        components = typed(Components, own, f"{FILE}, {work}")
-        if components.repeats < 1:
-            raise BadInput(f"{FILE}, {work}: repeats is {components.repeats}: give 1 or more.")
-        found.append((entry.get("where", {}), components))
-    return tuple(found)
+    place, general = f"{FILE}, {work}", {name: said[name] for name in said if name != "cells"}
+    entries = [general, *({**general, **own} for own in said.get("cells", ()))]
+    found = tuple(typed(Components, entry, place) for entry in entries)
+    if not all(each.where for each in found[1:]):
+        raise BadInput(f"{place}: an entry of cells needs where.")
+    if (fewest := min(each.repeats for each in found)) < 1:
+        raise BadInput(f"{place}: repeats is {fewest}: give 1 or more.")
+    return found
 
 
 def repeats(work: str) -> int:
     """How many runs a published mean of a work is over."""
-    return declared(work)[0][1].repeats
+    return declared(work)[0].repeats
 
 
 def components(work: str, cells: pd.DataFrame) -> pd.DataFrame:
     """The components of each cell, in columns named as those of `Components`."""
-    chosen = np.zeros(len(cells), dtype=int)
-    rules = declared(work)
-    for number, (where, _) in enumerate(rules):
+    chosen, rules = np.zeros(len(cells), dtype=int), declared(work)
+    for number, rule in enumerate(rules[1:], start=1):
         here = np.ones(len(cells), dtype=bool)
-        for column, values in where.items():
+        for column, values in rule.where.items():
             here &= cells[column].isin(values).to_numpy() if column in cells else False
         chosen[here] = number
-    found = [rules[number][1] for number in chosen]
+    found = [rules[number] for number in chosen]
     return pd.DataFrame(found, index=cells.index, columns=Components._fields)
 
 
