@@ -395,7 +395,7 @@ SCHEMA = (
         ('name = "ill"', 'name = "age"', "column 'age' is declared twice"),
         ("[[column]]", "[[colum]]", "part 'colum' is unknown"),
         ("low = 0", "low = 0 0", "not valid TOML"),
-        ("low = 0", "low\u00a0= 0", "write plain spaces for its no-break spaces"),
+        ("low = 0", "low\u00a0= 0", "not valid TOML: Expected .=. after a key"),
         ('"age"', '"ag\u00a0e"', "is missing .did you mean 'age'"),
         ("[table]", "[[reader]]\nheader = true\n[[reader]]\n[table]", "write .reader. once"),
         ("[table]", "[reader]\n[reader]\n[table]", "Cannot declare .'reader',. twice"),

@@ -1,7 +1,6 @@
 """Encoders: exact edges, round trips, uniform draws inside bins, and blindness to rows."""
 
 import pickle
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,6 +9,7 @@ import pytest
 from fedsynth_lib.core.contract import BadInput, BadRows, Domain, stream
 from fedsynth_lib.tables.encode import (
     EqualWidthBins,
+    bins_from_rows,
     clamped,
     label_codes,
     one_hot,
@@ -183,11 +183,15 @@ def test_the_encoder_never_looks_at_rows():
 
 
 def test_a_range_learned_from_rows_is_caught():
-    def by_rows(frame):
-        age = replace(SCHEMA["age"], low=frame["age"].min(), high=frame["age"].max())
-        return EqualWidthBins(Schema((age, *SCHEMA.columns[1:])))
+    assert not blind_to_rows(lambda frame: bins_from_rows(frame, SCHEMA))
 
-    assert not blind_to_rows(by_rows)
+
+def test_bins_from_rows_span_the_rows():
+    frame = table_of(100)
+    encoder = bins_from_rows(frame, SCHEMA, bins=8)
+    for name in SCHEMA.numeric:
+        assert encoder.edges[name][[0, -1]].tolist() == [frame[name].min(), frame[name].max()]
+    assert encoder.domain.levels == (8, 8, 8, 3)
 
 
 def test_one_hot_and_label_codes_on_a_table_worked_out_by_hand():

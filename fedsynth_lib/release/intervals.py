@@ -20,6 +20,7 @@ from fedsynth_lib.core.errors import MOST_SEED, checked_rows
 from fedsynth_lib.federation.settings import ROW_COUNT
 from fedsynth_lib.release import your_table
 from fedsynth_lib.release.saved import SavedModel
+from fedsynth_lib.tables.kinds import refuse_first
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.schema import closest
 
@@ -54,20 +55,21 @@ def _checked(model: SavedModel, columns: Sequence[str]) -> list[str]:
             f"means: there is no column {unknown[0]!r} of numbers or categories"
             f"{closest(unknown[0], kept)}."
         )
-    reasons = (
-        (not model.sizes, "it does not say how many rows each client had: make it again, by synth"),
+    refuse_first(
+        "means: no standard error is known of this model, because",
+        (
+            not model.sizes,
+            "it does not say how many rows each client had: make it again, by synth.",
+        ),
         (
             model.together is None,
-            "a network is off by more than its noise: take a method that counts, such as fedpgm",
+            "a network is off by more than its noise: take a method that counts, such as fedpgm.",
         ),
         (
             model.form.unit,
-            "its unit is a person, and how alike the rows of one are no model of rows knows",
+            "its unit is a person, and how alike the rows of one are no model of rows knows.",
         ),
     )
-    for is_so, why in reasons:
-        if is_so:
-            raise BadInput(f"means: no standard error is known of this model, because {why}.")
     return list(columns) or kept
 
 

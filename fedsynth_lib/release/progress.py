@@ -18,8 +18,8 @@ LEARNS, DRAWS, WRITES = 28, 62, 67
 def stages(started: float) -> Iterator[Callable[[str, int], None]]:
     """Give what shows that a stage begins: its name, and how many percent of the run are done.
 
-    The time left follows from the time since `started` (of `time.time`) and from that share, so it
-    is a guess, of a network a bad one. The line goes when the run ends.
+    The time left follows from the time since `started` (of `time.time`) and from that share, which
+    is one of methods that count. The line goes when the run ends.
     """
     line = tqdm(
         total=100,

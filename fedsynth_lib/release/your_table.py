@@ -781,7 +781,8 @@ def _carried_out(
         _check_planned(asked, begun, **options)
     clients = "one client" if len(asked.parts) == 1 else f"{len(asked.parts)} clients"
     say(f"{asked.method.name} learns from {clients}, which may take minutes")
-    begin("learning", LEARNS)
+    if "marginals" in asked.method.client_step.__module__:  # how long a network takes is unknown
+        begin("learning", LEARNS)
     made, table = run(asked.method, asked.train, asked.parts, **options), asked.table
     made = replace(made, statement=for_persons(made.statement, table.form, asked.promised))
     model = saved.saved(

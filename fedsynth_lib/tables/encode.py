@@ -2,7 +2,8 @@
 codes.
 
 An encoder is made from the declared schema alone. It never looks at rows, so nothing
-about them can leak through its edges or its levels.
+about them can leak through its edges or its levels (see `bins_from_rows` for the
+opposite, which some works do).
 """
 
 import math
@@ -163,6 +164,23 @@ def clamped(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     return frame.assign(
         **{column.name: frame[column.name].clip(column.low, column.high) for column in columns}
     )
+
+
+def bins_from_rows(frame: pd.DataFrame, schema: Schema, bins: int = 20) -> EqualWidthBins:
+    """Bins over the range that the rows themselves span (the published "global minimum and
+    maximum").
+
+    This range is an UNPROTECTED RELEASE: the smallest and the largest value are single people's,
+    and one outlier moves every edge. Whoever uses it must list it as such in the privacy
+    statement. The bundle itself uses it only as a positive control in tests.
+    """
+    _check_columns(frame, schema)
+    spans = {name: (frame[name].min().item(), frame[name].max().item()) for name in schema.numeric}
+    columns = (
+        replace(c, low=spans[c.name][0], high=spans[c.name][1]) if c.name in spans else c
+        for c in schema.columns
+    )
+    return EqualWidthBins(replace(schema, columns=tuple(columns)), bins)
 
 
 def one_hot(frame: pd.DataFrame, schema: Schema) -> np.ndarray:

@@ -19,7 +19,14 @@ import pandas as pd
 from fedsynth_lib.core.contract import BadInput, BadRows
 from fedsynth_lib.core.errors import checked_rows
 from fedsynth_lib.tables.encode import NO_VALUE, EqualWidthBins
-from fedsynth_lib.tables.kinds import FileColumn, Gaps, is_formula, parts_of, plain
+from fedsynth_lib.tables.kinds import (
+    FileColumn,
+    Gaps,
+    is_formula,
+    parts_of,
+    plain,
+    refuse_first,
+)
 from fedsynth_lib.tables.moments import FORMATS, TIMES, moment_text
 from fedsynth_lib.tables.rules import Rule, Rules, rule_from
 from fedsynth_lib.tables.schema import (
@@ -391,10 +398,16 @@ def form_from(document: Mapping[str, Any], name: str) -> Form:
     """The form in a parsed file. Raises BadInput, naming the column, for an entry of another type
     than it must have, an unknown one, or a declaration that means nothing."""
     table, entries = document.get("table", {}), document.get("column", [])
-    if not isinstance(table, Mapping) or not isinstance(entries, list):
-        raise BadInput(f"{name}: write [table] once, and [[column]] for each column.")
-    if not isinstance(document.get("reader", {}), Mapping):
-        raise BadInput(f"{name}: write [reader] once, in single brackets.")
+    reader, rules = document.get("reader", {}), document.get("rule", [])
+    refuse_first(
+        f"{name}:",
+        (
+            not isinstance(table, Mapping) or not isinstance(entries, list),
+            "write [table] once, and [[column]] for each column.",
+        ),
+        (not isinstance(reader, Mapping), "write [reader] once, in single brackets."),
+        (not isinstance(rules, list), "write [[rule]] for each rule."),
+    )
     target, source = table.get("target"), table.get("source", "")
     for what, said, known in (("part", document, PARTS), ("entry of [table]", table, ABOUT)):
         if unknown := [each for each in said if each not in known]:
@@ -413,16 +426,14 @@ def form_from(document: Mapping[str, Any], name: str) -> Form:
             columns.append(column)
         else:
             ignored.append(column)
-    if not columns:
-        raise BadInput(
-            f"{name}: no [[column]] is declared; see "
-            "fedsynth_lib/tables/schemas/adult.toml for an example."
-        )
-    if target in ignored:
-        raise BadInput(f"{name}: the target {target!r} is ignored; name another one, or none.")
-    rules = document.get("rule", [])
-    if not isinstance(rules, list):
-        raise BadInput(f"{name}: write [[rule]] for each rule.")
+    refuse_first(
+        f"{name}:",
+        (
+            not columns,
+            "no [[column]] is declared; see fedsynth_lib/tables/schemas/adult.toml for an example.",
+        ),
+        (target in ignored, f"the target {target!r} is ignored; name another one, or none."),
+    )
     try:
         read = tuple(rule_from(each, name) for each in rules)
         return Form(tuple(columns), target, tuple(ignored), read, unit, most_rows)

@@ -68,6 +68,13 @@ FITTING = {
 }
 
 
+def refuse_first(where: str, *checks: tuple[object, str]) -> None:
+    """Raise BadInput for the first of these (whether something is wrong, what is wrong)."""
+    for is_wrong, what in checks:
+        if is_wrong:
+            raise BadInput(f"{where} {what}")
+
+
 class Gaps(NamedTuple):
     """A numeric column some of whose rows stand apart, as methods see it: its number, and whether,
     or as what, a row stands apart: a gap, or a value that many rows share.
@@ -171,7 +178,8 @@ class FileColumn:
         self._check_heaps()
         heaps = {f"{heap:g}" for heap in self.heap_values}
         ends = [end for end in (self.low, self.high) if isinstance(end, int | float)]
-        self._refuse_first(
+        refuse_first(
+            self._where,
             (
                 self.kind == "boolean" and len(self.categories) != 2,
                 "is boolean and needs two categories, false and true.",
@@ -211,13 +219,11 @@ class FileColumn:
         _ = self.modelled  # what a range or a list of categories lacks is said now
 
     def _refuse(self, what: str, cause: Exception | None = None) -> NoReturn:
-        raise BadInput(f"schema: column {self.name!r} {what}") from cause
+        raise BadInput(f"{self._where} {what}") from cause
 
-    def _refuse_first(self, *checks: tuple[object, str]) -> None:
-        """Refuse the column for the first of these (whether it is wrong, what is wrong)."""
-        for is_wrong, what in checks:
-            if is_wrong:
-                self._refuse(what)
+    @property
+    def _where(self) -> str:
+        return f"schema: column {self.name!r}"
 
     def _check_moments(self) -> None:
         if re.search("%[zZ]", self.format):
@@ -235,7 +241,8 @@ class FileColumn:
 
     def _check_steps(self) -> None:
         step, steps = self.step, self.steps
-        self._refuse_first(
+        refuse_first(
+            self._where,
             (
                 steps and self.scale != "linear",
                 "has steps, which are counted one by one: scale means nothing; remove it.",

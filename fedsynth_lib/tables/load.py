@@ -34,6 +34,7 @@ from fedsynth_lib.tables.files import (
     with_labels,
 )
 from fedsynth_lib.tables.form import Form, form_from
+from fedsynth_lib.tables.kinds import refuse_first
 from fedsynth_lib.tables.registry import (
     REGISTRY,
     Entry,
@@ -286,21 +287,25 @@ def _standin(table: Entry, view: View, part: str, tried: list[str]) -> Table:
     names = ", ".join(view.holdout if part == "holdout" else view.files)
     where = " (tried " + ", ".join(tried) + ")" if tried else ""
     remedy = f"put {names} ({table.page}) into data/raw/{table.folder} or set FEDSYNTH_MIRROR"
-    if os.environ.get("FEDSYNTH_DATA") == "real":
-        raise BadInput(
-            f"{key}: the real table cannot be reached and FEDSYNTH_DATA=real forbids a "
-            f"stand-in{where}; {remedy}."
-        )
-    if part == "holdout":
-        raise BadInput(
-            f"{key}: the hold-out file cannot be reached and a stand-in has none{where}; "
-            f"{remedy}, or use split()."
-        )
-    if not path.is_file():
-        raise BadInput(
-            f"{key}: the table cannot be reached and there is no stand-in {within(path)}{where}; "
-            f"{remedy}."
-        )
+    wanted = os.environ.get("FEDSYNTH_DATA")
+    refuse_first(
+        f"{key}:",
+        (
+            wanted == "real",
+            f"the real table cannot be reached and FEDSYNTH_DATA=real forbids a stand-in{where}; "
+            f"{remedy}.",
+        ),
+        (
+            part == "holdout",
+            f"the hold-out file cannot be reached and a stand-in has none{where}; {remedy}, or use "
+            "split().",
+        ),
+        (
+            not path.is_file(),
+            f"the table cannot be reached and there is no stand-in {within(path)}{where}; "
+            f"{remedy}.",
+        ),
+    )
     schema = view.schema(table.schema)
     frame = read_parquet(path, table.schema, Reader())
     lacking = [name for name in schema.names if name not in frame]
@@ -308,17 +313,10 @@ def _standin(table: Entry, view: View, part: str, tried: list[str]) -> Table:
         raise BadInput(f"{key}: the stand-in has no column {lacking[0]!r}; {remedy}.")
     if key not in _warned:
         _warned.add(key)
-        asked = os.environ.get("FEDSYNTH_DATA") == "standin"
-        why = (
-            "as FEDSYNTH_DATA=standin asks"
-            if asked
-            else f"because the table cannot be reached{where}"
-        )
-        message = (
-            f"{key}: NOT REAL DATA. A synthetic stand-in is used, {why}; for the real "
-            f"rows {remedy}."
-        )
-        warnings.warn(message, StandInWarning, stacklevel=4)
+        why = f"because the table cannot be reached{where}"
+        why = "as FEDSYNTH_DATA=standin asks" if wanted == "standin" else why
+        message = f"NOT REAL DATA. A synthetic stand-in is used, {why}; for the real rows {remedy}."
+        warnings.warn(f"{key}: {message}", StandInWarning, stacklevel=4)
     frame = validate(_merged(frame, view), schema, str(path))
     return _named(key, frame, schema, view, "standin")
 

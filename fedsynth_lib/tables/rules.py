@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.tables.kinds import NOT_MODELLED, FileColumn, Gaps, parts_of
+from fedsynth_lib.tables.kinds import NOT_MODELLED, FileColumn, Gaps, parts_of, refuse_first
 from fedsynth_lib.tables.moments import TIMES
 from fedsynth_lib.tables.schema import Column, closest, refuse_rows
 
@@ -341,7 +341,8 @@ class Rules:
             self._refuse(rule, "adds up what are no numbers; a date and days are a date.")
         lows, highs = zip(*(column._limits for column in columns), strict=True)
         other = str(self.sums[total].rule) if total in self.sums else ""
-        checks = (
+        refuse_first(
+            f"schema: rule {str(rule)!r}",
             (other, f"says what {total!r} is, and so does {other!r}."),
             (
                 whole.step is not None or whole.steps,
@@ -356,9 +357,6 @@ class Rules:
                 f"cannot hold: its parts are never within the range of {total!r}.",
             ),
         )
-        for is_wrong, what in checks:
-            if is_wrong:
-                self._refuse(rule, what)
         self.sums[total] = Sum(rule, whole, tuple(columns))
 
     def _check_groups(self, rule: Rule, column: FileColumn) -> None:

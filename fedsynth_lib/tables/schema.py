@@ -160,8 +160,7 @@ def parse_toml(text: str, name: str) -> dict:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        marks = "; write plain spaces for its no-break spaces" * ("\N{NO-BREAK SPACE}" in text)
-        raise BadInput(f"{name}: the schema file is not valid TOML: {error}{marks}.") from error
+        raise BadInput(f"{name}: the schema file is not valid TOML: {error}.") from error
 
 
 def closest(word: str, known: Iterable[str]) -> str:
