@@ -212,7 +212,7 @@ def test_a_terminal_has_a_bar_and_a_line_for_each_running_notebook():
     pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 60))
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"}
     subprocess.run(
         [sys.executable, "-c", TERMINAL], stdout=theirs, stderr=theirs, env=env, check=True
     )
