@@ -161,18 +161,8 @@ def test_a_stopped_run_leaves_no_process_behind(home, number, status):
 # --- reporting -----------------------------------------------------------------------------------
 
 
-def test_committed_results_are_shown_where_no_profile_is_asked_for(home):
-    parameters = 'profile = "quick"  # one of: smoke, quick, paper'
-    write(home, "00_chapter", "assert profile != 'quick'", parameters=parameters)
-    assert runner.main([]) == 0
-    assert profiles(home) == {"00_chapter": "paper"}
-    assert runner.main(["--profile", "smoke"]) == 0
-    assert profiles(home) == {"00_chapter": "smoke"}
-
-
-def profiles(home):
-    last = json.loads((home / "figures" / "runs" / "last.json").read_text(encoding="utf-8"))
-    return {stem: outcome["profile"] for stem, outcome in last.items()}
+def test_committed_results_are_shown_where_no_profile_is_asked_for():
+    assert runner.parse([]).profile == "paper"
 
 
 def test_a_log_gets_one_line_a_minute_with_what_the_kernel_said_last(home, capsys, monkeypatch):
@@ -222,7 +212,7 @@ def test_a_terminal_has_a_bar_and_a_line_for_each_running_notebook():
     pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 60))
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"}
     subprocess.run(
         [sys.executable, "-c", TERMINAL], stdout=theirs, stderr=theirs, env=env, check=True
     )

@@ -80,7 +80,7 @@ class Reporter:
         column = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True))
         terminal = Console(stderr=True)
         self.bars = Progress(
-            column, BarColumn(20), console=terminal, disable=not terminal.is_terminal
+            column, BarColumn(20), console=terminal, disable=not terminal.is_interactive
         )
         self.whole = self.bars.add_task(f"0/{total}", total=total)
 
