@@ -28,7 +28,7 @@ from fedsynth_lib.methods.variants import aim
 from fedsynth_lib.metrics import fidelity
 from fedsynth_lib.metrics.workload import marginal
 from fedsynth_lib.tables.load import split
-from fedsynth_lib.teaching import lessons
+from fedsynth_lib.teaching import lessons, teaching_gan
 
 CONFIG = bn.Config(degree=1, population=12, selection=3, interval=5, generations=10)
 
@@ -63,10 +63,10 @@ def test_a_count_moves_by_one_and_by_two_where_a_record_is_replaced():
 
 def test_gradients_are_cut_one_by_one_and_added_up():
     line, rows = torch.nn.Linear(2, 1, bias=False), torch.tensor([[3.0, 4.0], [0.3, 0.0]])
-    total, norms = lessons.summed_gradient(line, lambda each: line(each)[:, 0], rows, clip=1.0)
+    total, norms = teaching_gan.summed_gradient(line, lambda each: line(each)[:, 0], rows, clip=1.0)
     assert norms.tolist() == pytest.approx([5, 0.3])
     assert total.tolist() == pytest.approx([0.6 + 0.3, 0.8])  # the first is cut to length 1
-    halved, _ = lessons.summed_gradient(
+    halved, _ = teaching_gan.summed_gradient(
         line, lambda each: line(each)[:, 0], rows, clip=9.0, records=1, divisor=2
     )
     assert halved.tolist() == pytest.approx([3.3 / 2, 4 / 2])

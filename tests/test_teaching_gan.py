@@ -13,7 +13,7 @@ from fedsynth_lib.federation.flower import Job
 from fedsynth_lib.federation.rounds import run_rounds
 from fedsynth_lib.methods.gan import ctgan
 from fedsynth_lib.methods.variants import dp_fed_ctgan, fed_ctgan
-from fedsynth_lib.teaching import lessons
+from fedsynth_lib.teaching import teaching_gan
 
 SMALL = {"training_rounds": 3, "local_epochs": 1, "batch": 50, "hidden": (16, 16), "noise_width": 8}
 
@@ -27,20 +27,20 @@ def central(table):
 
 
 def test_birds_are_as_they_are_told():
-    toy = lessons.birds(20_000, 3)
+    toy = teaching_gan.birds(20_000, 3)
     assert toy.frame["kind"].value_counts(normalize=True).to_dict() == pytest.approx(
         {"hen": 0.70, "goose": 0.26, "swan": 0.04}, abs=0.01
     )
     means = toy.frame.groupby("kind", observed=True)["weight"].mean()
     assert means.to_dict() == pytest.approx({"hen": 2.2, "goose": 5.0, "swan": 10.0}, abs=0.15)
-    pd.testing.assert_frame_equal(toy.frame, lessons.birds(20_000, 3).frame)
-    assert toy.digest != lessons.birds(20_000, 4).digest
+    pd.testing.assert_frame_equal(toy.frame, teaching_gan.birds(20_000, 3).frame)
+    assert toy.digest != teaching_gan.birds(20_000, 4).digest
 
 
 def test_a_vector_has_one_entry_in_each_block_and_leads_back_to_its_row(central):
     _, steps, encoder, rows = central
     state = steps[0].state
-    layout, local = lessons.gan_encoded(state, rows, stream(0, "encode"))
+    layout, local = teaching_gan.gan_encoded(state, rows, stream(0, "encode"))
     vectors = local.encoded.numpy()
     assert (
         vectors.shape == (len(rows), layout.width)
@@ -55,14 +55,14 @@ def test_a_vector_has_one_entry_in_each_block_and_leads_back_to_its_row(central)
         smokes.argmax(axis=1), rows[:, list(encoder.domain.names).index("smokes")]
     )
 
-    back = lessons.gan_decoded(state, local.encoded)
+    back = teaching_gan.gan_decoded(state, local.encoded)
     # a few lie beyond four deviations
     assert np.isclose(back, rows, atol=1e-5).all(axis=1).mean() > 0.99
     assert np.array_equal(back[:, 2:], rows[:, 2:])
     # as a generator's: the largest entry counts
     soft = local.encoded * 0.6 + 0.4 * local.encoded.roll(1, dims=0)
     soft[:, : layout.numbers] = local.encoded[:, : layout.numbers]
-    assert np.array_equal(lessons.gan_decoded(state, soft), back)
+    assert np.array_equal(teaching_gan.gan_decoded(state, soft), back)
 
 
 def test_categories_that_nobody_has_are_left_out_and_found_again(table):
@@ -70,15 +70,15 @@ def test_categories_that_nobody_has_are_left_out_and_found_again(table):
     encoder = ctgan.encoder(table.schema, config)
     rows = encoder.transform(table.frame[table.frame["region"] != "east"])
     state = next(run_rounds(Job(ctgan, config, encoder.domain, None, 1, 1), [rows])).state
-    layout, local = lessons.gan_encoded(state, rows, stream(0, "encode"))
+    layout, local = teaching_gan.gan_encoded(state, rows, stream(0, "encode"))
     assert layout.categories == (2, 3, 2)
-    assert np.array_equal(lessons.gan_decoded(state, local.encoded)[:, 2:], rows[:, 2:])
+    assert np.array_equal(teaching_gan.gan_decoded(state, local.encoded)[:, 2:], rows[:, 2:])
 
 
 def test_after_the_last_round_the_generator_makes_the_rows_of_the_run(central, table):
     job, steps, encoder, _ = central
     run = settings.central(ctgan, table, config=job.config, seed=1, num_rows=90)
-    made = lessons.gan_rows(job, steps, encoder, [0, 3], 90)
+    made = teaching_gan.gan_rows(job, steps, encoder, [0, 3], 90)
     pd.testing.assert_frame_equal(made[3], run.synthetic)
     assert not made[0].equals(made[3])
 
@@ -89,15 +89,17 @@ def test_rounds_of_training_are_counted_after_those_of_the_encoding(table):
     job, rows = Job(fed_ctgan, config, encoder.domain, None, 1, 3), encoder.transform(table.frame)
     steps = list(run_rounds(job, [rows[part] for part in parts]))
     run = settings.federated(fed_ctgan, table, parts, config=config, seed=1, num_rows=90)
-    pd.testing.assert_frame_equal(lessons.gan_rows(job, steps, encoder, [3], 90)[3], run.synthetic)
+    pd.testing.assert_frame_equal(
+        teaching_gan.gan_rows(job, steps, encoder, [3], 90)[3], run.synthetic
+    )
 
 
 def test_scores_of_a_copy_and_of_shuffled_columns():
-    toy = lessons.birds(2_000, 0)
+    toy = teaching_gan.birds(2_000, 0)
     shuffled = toy.frame.assign(
         weight=toy.frame["weight"].sample(frac=1, random_state=0).to_numpy()
     )
-    scores = lessons.gan_scores(
+    scores = teaching_gan.gan_scores(
         toy, {"shuffled": shuffled, "hens": toy.frame.query("kind == 'hen'")}
     )
     assert list(scores.index) == ["shuffled", "hens", "real"]
