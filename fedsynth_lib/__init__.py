@@ -17,7 +17,7 @@ import os
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 # Both libraries report usage by default; a bundle that handles people's tables must not.
 os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")

@@ -273,7 +273,7 @@ def test_those_who_listen_find_their_way(ours):
 
 def test_version_licence_and_citation_are_there(ours):
     text = between(read(ours, "index.html"), 'id="cite"', "</section>")
-    assert "MIT licence" in text and "Maddock" in text and "0.1.0" in text
+    assert "MIT licence" in text and "Maddock" in text and "1.0.0" in text
 
 
 def test_findings_are_read_in_full_and_the_first_page_quotes_six(ours):
@@ -352,7 +352,7 @@ def test_tables_come_as_saved_beside_the_published_values(home):
     frame = pd.DataFrame({"a|b": ["1.0 ± 0.1 (2.0) ↕", NASTY], "n": [1.23456, None]})
     save_table(frame, "maddock2024_tab1", profile="paper", data="real", caption=f"Ours, {NASTY}")
     bare = home / "figures" / "maddock2024_tab2.csv"  # without its Markdown
-    bare.write_text("method,nll,profile,data,version\nAIM,19.25,paper,real,0.1.0\n")
+    bare.write_text("method,nll,profile,data,version\nAIM,19.25,paper,real,1.0.0\n")
     site = build(home)
     assert '<th scope="row">AIM</th><td class="number">19.25</td></tr>' in read(
         site, "tables/maddock2024_tab2.html"
