@@ -60,6 +60,7 @@ from fedsynth_lib.methods.marginals.junction_tree import grown_fits
 from fedsynth_lib.methods.marginals.marginal_state import model_of, name_of
 from fedsynth_lib.methods.marginals.marginals import MEGABYTE, Candidates, expected_error
 from fedsynth_lib.methods.marginals.model_answers import sample as sample_model
+from fedsynth_lib.methods.marginals.private_bins import in_runs
 from fedsynth_lib.tables.encode import EqualWidthBins
 from fedsynth_lib.tables.schema import Schema
 
@@ -295,7 +296,7 @@ def client_step(
         marks["counted"] = np.array(_counts_now(client, number))
         rows = rows if marks["counted"] else rows[:0]
     if number >= 0:
-        rows = private_bins.in_runs(state, rows)
+        rows = in_runs(state, rows)
     if number == 1:
         asked = tables_of_queries(levels, chosen_in(state))
     else:
