@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -143,30 +144,22 @@ def run(
         log.touch()
         # in a thread, so that a Ctrl-C never comes between a run and its number
         begun = thread.submit(client.StartRun, _start_request(app, config | {"out": made}))
-
-        def status() -> RunStatus:
-            what = "does not take the run"
-            try:
-                number = begun.result().run_id
-                what = "has ended during the run"
-                return client.ListRuns(ListRunsRequest(run_id=number)).run_dict[number].status
-            except Exception as error:
-                raise BadInput(f"the server {what} ({error}).") from error
-
-        def has_ended() -> bool:
-            return status().status == Status.FINISHED
-
         try:
-            lines = _lines(_growing(log, has_ended), say, limit)
+            number = begun.result().run_id
+            lines = _lines(_growing(log, partial(_has_ended, client, number)), say, limit)
             written = [Path(line.removeprefix(WROTE)) for line in lines]
-        except BaseException:
+            found = _status(client, number)
+        except BaseException as error:
             with contextlib.suppress(httpx.HTTPError, TimeoutError):  # it has ended, or the server
                 client.StopRun(StopRunRequest(run_id=begun.result(GRACE).run_id))
             say(
                 "the run was stopped: nothing was written; sites' ledgers keep what it has released"
             )
+            if isinstance(error, httpx.HTTPError):
+                raise BadInput(
+                    f"the server does not take the run, or has ended during it ({error})."
+                ) from error
             raise
-        found = status()
         if found.sub_status != SubStatus.COMPLETED:
             reason = found.details or found.sub_status
             raise BadInput(f"the run has ended without a result: {reason}")
@@ -209,6 +202,18 @@ def _growing(log: Path, has_ended: Callable[[], bool]) -> Iterator[str]:
             yield from filter(None, file.read().split("\n"))  # the server writes whole lines
             yield ""
             time.sleep(LOOK)
+
+
+def _status(client: ControlHttpClient, number: int) -> RunStatus:
+    """Return how a run is getting on, and how it has ended."""
+    return client.ListRuns(ListRunsRequest(run_id=number)).run_dict[number].status
+
+
+def _has_ended(client: ControlHttpClient, number: int) -> bool:
+    """Return whether a run is known to have ended; a busy server may not say."""
+    with contextlib.suppress(httpx.ReadTimeout):
+        return _status(client, number).status == Status.FINISHED
+    return False
 
 
 def _control(study: Study, secret: bytes) -> ControlHttpClient:
