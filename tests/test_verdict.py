@@ -242,4 +242,6 @@ def test_an_exhibit_that_no_notebook_makes_is_not_made():
 def test_the_readme_says_what_is_kept():
     """Run `./run_all.sh facts` after `./run_all.sh judge`."""
     said = (project_root() / "README.md").read_text(encoding="utf-8")
-    assert put_between(said, facts.BEGIN, facts.END, headline.as_markdown(headline.gathered())) == said
+    assert (
+        put_between(said, facts.BEGIN, facts.END, headline.as_markdown(headline.gathered())) == said
+    )

@@ -43,8 +43,8 @@ APPS = ("server_app.py", "client_app.py")  # of the study, beside them
 # what a study runs of the library: whole rooms, and what these need besides
 STUDIED = ("core", "tables", "methods", "federation", "release/deploy")
 _OF_RELEASE = (
-    *("analyses", "ask", "check", "draft", "draft_rules", "intervals", "persons", "register"),
-    *("saved", "summary", "your_table"),
+    *("analyses", "ask", "check", "draft", "draft_rules", "intervals", "noisy_tables", "persons"),
+    *("progress", "register", "saved", "summary", "your_table"),
 )
 STUDIED_TOO = ("__init__.py", "runs/typed.py", *(f"release/{name}.py" for name in _OF_RELEASE))
 # 1.41 is the first whose SuperLink has all of its APIs on one port; what is used of its private
