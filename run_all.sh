@@ -91,7 +91,7 @@ make_venv() {
 }
 
 # The peers that it compares with come with the packages of the tests.
-if [[ ${1:-} == bench && " ${*:2} " == *" --speed "* ]]; then set -- --tests -m bench -s tests; fi
+if [[ ${1:-} == bench && " ${*:2} " == *" --speed "* ]]; then set -- --tests -m bench -s tests/test_bench_*.py; fi
 tests=""
 rest=()
 for argument in "$@"; do

@@ -109,7 +109,7 @@ def beside_peers() -> int:
         )
     import pytest
 
-    return int(pytest.main(["-m", "bench", "-s", str(tests)]))
+    return int(pytest.main(["-m", "bench", "-s", *map(str, sorted(tests.glob("test_bench_*.py")))]))
 
 
 def _table(asked: Block, ours: pd.DataFrame, theirs: pd.DataFrame | None = None) -> pd.DataFrame:
