@@ -5,7 +5,6 @@ Runs are accounted for in `core/accounting.py`. This file holds the theorems bes
 when is the budget used up?
 """
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -53,17 +52,24 @@ def affordable_steps(
 def _affordable(
     noise: float, rate: float, epsilon: float, delta: float, others: tuple[Charge, ...]
 ) -> int:
-    def is_too_much(steps: int) -> bool:
+    def allowed(steps: int) -> bool:
         charges = [Charge("steps", "gaussian", noise, rate=rate, times=steps), *others]
-        return not epsilon_of(charges, delta, accountant="rdp") <= epsilon
+        return epsilon_of(charges, delta, accountant="rdp") <= epsilon
 
-    first = bisect_left(range(MOST_STEPS), True, lo=1, key=is_too_much)
-    if first == MOST_STEPS:
-        raise BadInput(
-            f"noise_multiplier {noise:g} at rate {rate:g} never spends epsilon {epsilon:g}: "
-            "lower noise_multiplier."
-        )
-    return first - 1
+    if not allowed(1):
+        return 0
+    low, high = 1, 2
+    while allowed(high):
+        low, high = high, 2 * high
+        if high > MOST_STEPS:
+            raise BadInput(
+                f"noise_multiplier {noise:g} at rate {rate:g} never spends epsilon {epsilon:g}: "
+                "lower noise_multiplier."
+            )
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if allowed(middle) else (low, middle)
+    return low
 
 
 def training_budget(
