@@ -124,7 +124,7 @@ def test_a_shrunk_run_shows_numbers_and_gets_no_verdict():
     assert told["evidence"].startswith("a shrunk run, which gets no verdict; seen: ")
     paper = judges.judged("maddock2024", skew_rows("paper", 1.2)).set_index("id")
     told = paper.loc["maddock2024/c21"]
-    assert (told["verdict"], told["redrawn"]) == (UNDECIDED, "one run of each")
+    assert (told["verdict"], told["redrawn"]) == (UNDECIDED, "one run of some")
     assert told["share"] == pytest.approx(2 / 3)  # of three main clauses
     assert told["needs"].startswith("10 runs")  # as many as the work made
     assert told["fails"].startswith("label_skew, mean_heterogeneity: beta 0.8 < beta 0.1 in 0 of 2")

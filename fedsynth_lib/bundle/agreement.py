@@ -19,10 +19,11 @@ and the column `seconds`) is not compared; epsilon_spent, bytes and unprotected 
 """
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
@@ -85,27 +86,24 @@ class Spread:
         is needed."""
         self.rows, self.work = rows, work
 
-    def deviation(self, labels: dict[str, str], params: str) -> float:
-        """Of the number with these LABELS in a cell with these params; NaN where no seeds are
-        known."""
-        own, pools = self._of_grid
-        if (key := (*(labels[name] for name in LABELS if name != "seed"), seedless(params))) in own:
-            return math.sqrt(own[key])
-        if math.isnan(found := _pooled(pools, labels)) and self.work is not None:
-            found = _pooled(self._of_work, labels)
-        return found
-
     @cached_property
-    def _of_grid(self) -> tuple[dict[tuple, float], list[dict[tuple, float]]]:
+    def _of_grid(self) -> list[pd.DataFrame]:
         groups = variances(self.rows)
         enough = groups[groups["count"] >= FEWEST_SEEDS]
-        return dict(
-            zip(map(tuple, enough[SETTING].to_numpy()), enough["var"], strict=True)
-        ), pooled(groups)
+        return [enough[[*SETTING, "var"]], *(pooled(groups, pool) for pool in POOLS)]
 
     @cached_property
-    def _of_work(self) -> list[dict[tuple, float]]:
-        return pooled(variances(self.work()))
+    def _of_work(self) -> list[pd.DataFrame]:
+        groups = variances(self.work())
+        return [pooled(groups, pool) for pool in POOLS]
+
+    def deviations(self, numbers: pd.DataFrame) -> pd.Series:
+        """Of each number, a line of `measured`; NaN where no seeds are known."""
+        numbers = numbers.assign(params=numbers["params"].map(seedless))
+        found = looked_up(numbers, self._of_grid)
+        if found.isna().any() and self.work is not None:
+            found = found.fillna(looked_up(numbers, self._of_work))
+        return np.sqrt(found)
 
 
 # of equal ones only the seed differs
@@ -115,32 +113,28 @@ SETTING = [*(name for name in LABELS if name != "seed"), "params"]
 def variances(rows: pd.DataFrame) -> pd.DataFrame:
     """SETTING, `count` of seeds and `var` over them."""
     found = measured(rows)
-    found["params"] = found["params"].map(
-        {text: seedless(text) for text in found["params"].unique()}
-    )
+    names = {text: seedless(text) for text in found["params"].unique()}
+    found["params"] = found["params"].map(names)
     return found.groupby(SETTING, sort=False)["value"].agg(["count", "var"]).reset_index()
 
 
-def pooled(groups: pd.DataFrame) -> list[dict[tuple, float]]:
-    """Of each of POOLS, place -> variance pooled over the groups that have several seeds."""
+def pooled(groups: pd.DataFrame, pool: list[str]) -> pd.DataFrame:
+    """The pool and `var`, pooled over its groups that have several seeds, if these are enough."""
     several = groups[groups["count"] > 1]
-    several = several.assign(
-        degrees=several["count"] - 1, sum=(several["count"] - 1) * several["var"]
-    )
-    found = []
-    for pool in POOLS:
-        sums = several.groupby(pool)[["sum", "degrees"]].sum()
-        sums = sums[sums["degrees"] >= FEWEST_SEEDS - 1]
-        found.append({_tuple(key): total / degrees for key, total, degrees in sums.itertuples()})
+    degrees = several["count"] - 1
+    sums = several[pool].assign(degrees=degrees, sum=degrees * several["var"])
+    sums = sums.groupby(pool, as_index=False).sum()
+    sums = sums[sums["degrees"] >= FEWEST_SEEDS - 1]
+    return sums[pool].assign(var=sums["sum"] / sums["degrees"])
+
+
+def looked_up(numbers: pd.DataFrame, tables: Sequence[pd.DataFrame]) -> pd.Series:
+    """The variance at each number's place, by the first of the tables that has it."""
+    found = pd.Series(np.nan, numbers.index)
+    for table in tables:
+        keys = [name for name in table if name != "var"]
+        found = found.fillna(numbers[keys].merge(table, "left", keys)["var"].set_axis(found.index))
     return found
-
-
-def _pooled(pools: Sequence[dict[tuple, float]], labels: dict[str, str]) -> float:
-    """The deviation of the first pool that has the labels' place; NaN where none has."""
-    for found, pool in zip(pools, POOLS, strict=True):
-        if (place := tuple(labels[name] for name in pool)) in found:
-            return math.sqrt(found[place])
-    return math.nan
 
 
 def seedless(params: str) -> str:
@@ -154,52 +148,33 @@ def compare(committed: pd.DataFrame, recomputed: pd.DataFrame, spread: Spread) -
     # Of one cell they are equal; a column is empty where a default was left to the function that
     # computes.
     recomputed = recomputed.assign(**{name: committed[name].iloc[0] for name in given})
-    sides = [measured(rows).set_index(LABELS) for rows in (committed, recomputed)]
-    (first, second), params = (side["value"] for side in sides), committed["params"].iloc[0]
-    if not (first.index.is_unique and second.index.is_unique) or set(first.index) != set(
-        second.index
-    ):
-        apart = sorted(set(first.index) ^ set(second.index)) or [first.index[0]]
-        side = "only committed" if apart[0] in first.index else "only recomputed"
-        return Agreement(DIFFERENT, f"{_what(apart[0])} ({side})")
-    beyond = sum(_kind(one, second[place]) == DIFFERENT for place, one in first.items())
-    limit, judged = math.sqrt(2) * float(norm.ppf(1 - CHANCE / 2 / max(beyond, 1))), []
-    for place, one in first.items():
-        other, deviation = second[place], 0.0
-        kind = _kind(one, other)
-        if kind == DIFFERENT:
-            deviation = spread.deviation(dict(zip(LABELS, place, strict=True)), params)
-            kind = SPREAD if abs(one - other) <= limit * deviation else DIFFERENT
-        gap = abs(one - other)
-        relative = (
-            0.0
-            if kind == EXACT
-            else gap / max(abs(one), abs(other))
-            if math.isfinite(gap)
-            else math.inf
-        )
-        unknown = NO_SEEDS if math.isnan(deviation) else ""
-        judged.append((KINDS.index(kind), relative, _what(place) + unknown, one, other))
-    worst, _, what, one, other = max(judged, key=lambda each: each[:2])
-    return Agreement(KINDS[worst], what, one, other) if worst else Agreement(EXACT)
-
-
-def _kind(one: float, other: float) -> str:
-    """How two numbers agree, seeds apart."""
-    if one == other or (math.isnan(one) and math.isnan(other)):
-        return EXACT
-    return (
-        ROUNDED
-        if abs(one - other) <= ROUNDING * max(abs(one), abs(other)) < math.inf
-        else DIFFERENT
+    again = measured(recomputed).drop(columns="params")
+    both = measured(committed).merge(
+        again, "outer", LABELS, suffixes=("", "_again"), indicator="side", sort=False
     )
+    apart = both[(both["side"] != "both") | both.duplicated(LABELS)]
+    if len(apart):
+        side = "recomputed" if apart["side"].iloc[0] == "right_only" else "committed"
+        return Agreement(DIFFERENT, f"{_what(apart.iloc[0])} (only {side})")
+    one, other = both["value"], both["value_again"]
+    gap, larger = (one - other).abs(), np.maximum(one.abs(), other.abs())
+    exact = (one == other) | (one.isna() & other.isna())
+    near = exact | ((gap <= ROUNDING * larger) & (larger < np.inf))
+    limit = np.sqrt(2) * norm.ppf(1 - CHANCE / 2 / max((~near).sum(), 1))
+    deviation = spread.deviations(both[~near]).reindex(both.index)
+    kinds = np.select([exact, near, gap <= limit * deviation], [0, 1, 2], 3)
+    apart = (gap / larger).where(np.isfinite(gap), np.inf).mask(exact, 0.0)
+    worst = both.assign(kind=kinds, apart=apart).sort_values(
+        ["kind", "apart"], ascending=False, kind="stable"
+    )
+    worst = worst.iloc[0]
+    if KINDS[worst["kind"]] == EXACT:
+        return Agreement(EXACT)
+    unknown = NO_SEEDS if not near[worst.name] and np.isnan(deviation[worst.name]) else ""
+    what = _what(worst) + unknown
+    return Agreement(KINDS[worst["kind"]], what, worst["value"], worst["value_again"])
 
 
-def _what(place: tuple[str, ...]) -> str:
-    labels = dict(zip(LABELS, place, strict=True))
-    node = f"node {labels['node']}" if labels["node"] else ""
-    return ", ".join(filter(None, (labels["metric"], labels["item"], node)))
-
-
-def _tuple(key: Hashable) -> tuple:
-    return key if isinstance(key, tuple) else (key,)
+def _what(number: pd.Series) -> str:
+    node = f"node {number['node']}" if number["node"] else ""
+    return ", ".join(filter(None, (number["metric"], number["item"], node)))

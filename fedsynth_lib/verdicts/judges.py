@@ -8,7 +8,6 @@ whose cells or conditions have changed is resampled.
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -29,13 +28,10 @@ from fedsynth_lib.printed.outcomes import (
     reached,
 )
 from fedsynth_lib.printed.published import UNTESTED, load_claims
-from fedsynth_lib.runs.grid import committed_rows
-from fedsynth_lib.tables.lock import table_rows
 from fedsynth_lib.verdicts.cells import finished, measured_cells
 from fedsynth_lib.verdicts.claim_files import Claim, written
 from fedsynth_lib.verdicts.custom.claims import CUSTOM
 from fedsynth_lib.verdicts.places import (
-    NOT_ALL,
     Condition,
     Missing,
     NotAllTables,
@@ -54,6 +50,7 @@ MOST_REDRAWS = 4 * REDRAWS
 DOUBT = 2  # redraws of REDRAWS that may differ in another batch
 TIMES = (2, 4, 8, 16)  # as many runs, of which the fewest that decide are named
 RULES = "1"  # of resampling: raise it where the same cells lead to other verdicts
+ONE_RUN = "one run of some"
 JUDGED_AT = ("paper", "")  # reduced profiles report numbers and get no verdict
 Judgement = tuple[float | None, str]
 MATCHED_NOTE = "private networks of Adult and Bank in 1 % of the passes, at matched noise"
@@ -96,41 +93,37 @@ class Power(NamedTuple):
 class Evaluation(NamedTuple):
     """What the conditions of a claim come to on some cells.
 
-    parts: what is told of each condition. left_out: what optional conditions lack. missing: why
-    the cells cannot tell, where they cannot; RanOnce where they only lack repeats.
+    share: the mean share of the conditions that hold; None where the cells cannot tell. evidence:
+    what each condition says, or what is missing. missing: why the cells cannot tell; RanOnce where
+    they only lack repeats, NotAllTables where a mean lacks tables.
     """
 
-    parts: list[ConditionResult]
-    left_out: list[str]
+    share: float | None
+    evidence: str
     missing: Missing | None = None
+
+    @classmethod
+    def of(cls, parts: Sequence[ConditionResult], left_out: Sequence[str]) -> "Evaluation":
+        """left_out: what optional conditions lack."""
+        if not parts:
+            return cls(None, f"not run: {', '.join(left_out)}")
+        lost = dict.fromkeys([*(name for part in parts for name in part.absent), *left_out])
+        texts = [part.text for part in parts]
+        texts[-1] += f"; not run: {', '.join(lost)}" if lost else ""
+        shares = [part.share for part in parts]
+        return cls(float(np.mean(shares)), Evidence.of(zip(shares, texts, strict=True)))
 
     @property
     def lacks(self) -> str:
-        """What rows that are there lack to decide, in words: repeats for tests, or tables for
-        means."""
+        """What results that are there lack to decide, in words: repeats, or tables of a mean."""
         if isinstance(self.missing, RanOnce):
-            return "one run of some"
-        return str(self.missing) if isinstance(self.missing, NotAllTables) else ""
-
-    @property
-    def judgement(self) -> Judgement:
-        """Mean share of the conditions that hold, and the evidence; None where the cells cannot
-        tell."""
-        if self.missing:
-            return None, str(self.missing)
-        if not self.parts:
-            return None, f"not run: {', '.join(self.left_out)}"
-        *others, last = self.parts
-        lost = [*(name for part in self.parts for name in part.absent), *self.left_out]
-        if lost:
-            last = last._replace(text=f"{last.text}; not run: {', '.join(dict.fromkeys(lost))}")
-        share = float(np.mean([part.share for part in self.parts]))
-        return share, Evidence.of((part.share, part.text) for part in (*others, last))
+            return ONE_RUN
+        return self.evidence if isinstance(self.missing, NotAllTables) else ""
 
 
 def judge(claim: Claim, cells: pd.DataFrame) -> Judgement:
     """The judgement of a claim on these cells."""
-    return evaluate(claim, cells).judgement
+    return evaluate(claim, cells)[:2]
 
 
 def evaluate(claim: Claim, cells: pd.DataFrame) -> Evaluation:
@@ -138,54 +131,49 @@ def evaluate(claim: Claim, cells: pd.DataFrame) -> Evaluation:
     that an optional one lacks only where no other condition is left."""
     parts: list[ConditionResult] = []
     left_out: list[str] = []
-    once: Missing | None = None
-    of_optional: Missing | None = None
+    lacking: dict[bool, Missing] = {}  # the first by whether its condition is optional
     for c in claim.conditions:
-        if c.optional and (lost := _lost(cells, c)):
-            left_out.append(lost)
-            continue
         try:
-            _check_tables(cells, c)
-            found = [*CUSTOM[c.of](cells, c)] if c.kind == "custom" else [KINDS[c.kind](cells, c)]
+            parts += _results(cells, c)
         except Missing as missing:
+            if not (c.optional or isinstance(missing, RanOnce)):
+                return Evaluation(None, str(missing), missing)
+            lacking.setdefault(c.optional, missing)
             if c.optional:
-                of_optional = of_optional or missing
-                left_out.append(f"{_about(c) or ', '.join(map(as_text, flatten(c.of)))} in full")
-            elif isinstance(missing, RanOnce):
-                once = once or missing
-            else:
-                return Evaluation([], [], missing)
-            continue
-        if "dataset" in c.average and (lost := [name for part in found for name in part.absent]):
-            return Evaluation([], [], NotAllTables.of(lost))
-        parts += found
-    if not parts:
-        once = once or of_optional
-    return Evaluation([] if once else parts, left_out, once)
+                left_out.append(f"{_about(c)} in full")
+    if missing := lacking.get(False) or (None if parts else lacking.get(True)):
+        return Evaluation(None, str(missing), missing)
+    return Evaluation.of(parts, left_out)
 
 
-def _check_tables(cells: pd.DataFrame, c: Condition) -> None:
-    """Raise NotAllTables where a condition is about a mean over tables of which some were not run:
-    such a mean neither meets nor refutes a published one."""
-    if "dataset" not in c.average:
-        return
-    there = set(chosen(cells, {"metric": c.values("metric")})["dataset"])
-    if lost := [name for name in c.values("dataset") if name not in there]:
-        raise NotAllTables.of(lost)
+def _results(cells: pd.DataFrame, c: Condition) -> list[ConditionResult]:
+    """Return what a condition comes to. Raise NotAllTables where it is about a mean over tables of
+    which some were not run: such a mean neither meets nor refutes a published one."""
+    averaged = "dataset" in c.average
+    if averaged:
+        there = set(chosen(cells, {"metric": c.values("metric")})["dataset"])
+        _all_tables(name for name in c.values("dataset") if name not in there)
+    if c.kind == "custom":  # its tables that were not run are those without rows
+        ran = set(cells["dataset"])
+        absent = tuple(name for name in c.values("dataset") if name not in ran)
+        found = [result._replace(absent=absent) for result in CUSTOM[c.of](cells, c)]
+    else:
+        found = [KINDS[c.kind](cells, c)]
+    if averaged:
+        _all_tables(name for result in found for name in result.absent)
+    return found
 
 
-def _lost(cells: pd.DataFrame, c: Condition) -> str:
-    """Of an optional condition a side of which has no cell: what it is about, or those sides."""
-    across = {"value": "metric", "tested": "setting"}.get(c.kind, c.across)
-    rows = chosen(cells, {axis: v for axis, v in c.where.items() if axis != across})
-    sides = [value for value in flatten(c.of) if value not in set(rows[across])]
-    return (_about(c, across) or ", ".join(map(as_text, sides))) if sides else ""
+def _all_tables(lost: Iterable[str]) -> None:
+    if lost := list(lost):
+        raise NotAllTables(lost)
 
 
-def _about(c: Condition, across: str = "") -> str:
-    """What a condition alone is of."""
+def _about(c: Condition) -> str:
+    """What a condition alone is of, or its sides."""
     own = c.own["where"].items()
-    return ", ".join(as_text(v[0]) for a, v in own if len(v) == 1 and a not in ("metric", across))
+    alone = [v[0] for axis, v in own if len(v) == 1 and axis != "metric"]
+    return ", ".join(map(as_text, alone or flatten(c.of)))
 
 
 def judged(
@@ -273,100 +261,94 @@ def _on_rows(
 ) -> Iterator[tuple[Claim, dict[str, Any]]]:
     """Claims that see the same cells, each with what `judged` says of it."""
     measured = measured_cells(work, rows, **ways)
-    cells = finished(work, measured)
-    with same_layout(resampled=False):
-        evaluated = {claim.id: evaluate(claim, cells) for claim in claims}
-    judgements = {name: each.judgement for name, each in evaluated.items()}
-    decidable = [c for c in claims if judgements[c.id][0] is not None and not c.vacuous]
-    decidable = decidable if profile in JUDGED_AT else []
-    lacking = ran_once(work, measured, decidable)
-    decidable = [claim for claim in decidable if claim.id not in lacking]
-    lacking |= {name: each.lacks for name, each in evaluated.items() if each.lacks}
+    evaluated = evaluate_all(work, claims, measured)
+    lacking, powers = {}, {}
     text = measured.drop(columns=["values", "seeds", "shift"], errors="ignore")
     text = text.to_csv(float_format="%.9g", index=False)
     digests = {claim.id: digest(work, claim, ways, text) for claim in claims}
-    powers = kept(digests) if redraws == MOST_REDRAWS else {}
-    changed = [(c, judgements[c.id][0]) for c in decidable if c.id not in powers]
-    powers |= powers_of(work, measured, changed, redraws) if redraws else {}
+    if profile in JUDGED_AT:
+        told = [c for c in claims if evaluated[c.id].share is not None and not c.vacuous]
+        lacking = dict.fromkeys(ran_once(work, measured, told, evaluated), ONE_RUN)
+        told = [claim for claim in told if claim.id not in lacking]
+        lacking |= {name: each.lacks for name, each in evaluated.items() if each.lacks}
+        known = kept(digests) if redraws == MOST_REDRAWS else {}
+        powers = {claim.id: known[claim.id] for claim in told if claim.id in known}
+        changed = [(c, evaluated[c.id].share) for c in told if c.id not in powers]
+        powers |= powers_of(work, measured, changed, redraws) if redraws else {}
     for claim in claims:
-        share, evidence = judgements[claim.id]
-        power = powers.get(claim.id) if claim in decidable else None
-        words = lacking.get(claim.id, "") if profile in JUDGED_AT else ""
+        share, evidence, missing = evaluated[claim.id]
+        power, words = powers.get(claim.id), lacking.get(claim.id, "")
         verdict = verdict_of(claim, share, power, profile, words)
         line = {"verdict": verdict, "share": np.nan if share is None else share}
-        line |= {"redrawn": words, "evidence": str(evidence), "cells": digests[claim.id]}
+        line |= {"redrawn": words, "cells": digests[claim.id], "needs": ""}
         if power:
             line |= power._asdict() | {"redrawn": f"{power.same} of {power.redraws}"}
-        line |= _needs(claim, rows, line, runs=int(measured["n"].min()) if len(measured) else 0)
-        if verdict == UNTESTED and share is not None:
-            line["evidence"] = f"a shrunk run, which gets no verdict; seen: {evidence}"
+        if verdict == UNDECIDED:
+            lost = missing.tables if isinstance(missing, NotAllTables) else []
+            line |= _needs(claim, rows, power, lost, int(measured["n"].min()))
         matched = looked_at(claim, measured).get("matched", pd.Series(False)).any()
         notes = [claim.vacuous or claim.caveat, MATCHED_NOTE if matched else ""]
-        if why := "; ".join(filter(None, notes)) if line["verdict"] != UNTESTED else "":
-            line["evidence"] = f"{why}; seen: {evidence}"
+        if verdict == UNTESTED:
+            notes = ["a shrunk run, which gets no verdict"] if share is not None else []
+        why = "; ".join(filter(None, notes))
+        line["evidence"] = f"{why}; seen: {evidence}" if why else str(evidence)
         yield claim, line | {"fails": getattr(evidence, "fails", "")}
 
 
-def _needs(claim: Claim, rows: pd.DataFrame, line: Mapping[str, Any], runs: int) -> dict[str, Any]:
+def evaluate_all(
+    work: str, claims: Sequence[Claim], measured: pd.DataFrame
+) -> dict[str, Evaluation]:
+    """Id -> what a claim comes to on measured cells, finished."""
+    cells = finished(work, measured)
+    with same_layout(resampled=False):
+        return {claim.id: evaluate(claim, cells) for claim in claims}
+
+
+def _needs(
+    claim: Claim, rows: pd.DataFrame, power: Power | None, lost: Sequence[str], runs: int
+) -> dict[str, Any]:
     """What would decide an undecided claim: `needs`, in words, and as numbers `runs_needed` and the
-    `minutes` of one core that the missing runs take. Where only a lower bound is known, the words
-    alone have it."""
-    if line["verdict"] != UNDECIDED:
-        return {"needs": ""}
-    if claim.short:
+    `minutes` of one core that the missing runs train. Where only a lower bound is known, the words
+    alone have it.
+
+    lost: tables that a mean lacks. runs: the fewest there are of a cell.
+    """
+    if claim.short or lost:
+        what = claim.short or ", ".join(lost)
         minutes = LEAST_RUNS * claim.minutes
-        words = f"{claim.short}, {LEAST_RUNS} runs, about {_minutes(minutes)}"
+        minutes = minutes or minutes_to_run(claim, rows, LEAST_RUNS, lost)
+        words = f"{what}, {LEAST_RUNS} runs, about {_minutes(minutes)}"
         return {"needs": words, "minutes": round(minutes)}
-    if line["redrawn"].startswith(NOT_ALL):
-        lost = line["redrawn"].removeprefix(NOT_ALL).strip(" ()").removeprefix("missing: ")
-        minutes = minutes_to_run(claim, rows, LEAST_RUNS, lost.split(", "))
-        words = f"{lost}, {LEAST_RUNS} runs, about {_minutes(minutes)}"
-        return {"needs": words, "minutes": round(minutes)}
-    wanted = line.get("runs_needed", max(repeats(claim.id.split("/")[0]), LEAST_RUNS))
-    if not wanted:
-        most = TIMES[-1] * line["runs"]
-        minutes = minutes_to_run(claim, rows, most)
-        words = f"more than {most} runs ({TIMES[-1]} times the {line['runs']} there are)"
-        return {"needs": f"{words}, more than {_minutes(minutes)}", "runs_needed": np.nan}
-    minutes = minutes_to_run(claim, rows, wanted)
-    words = f"{wanted} runs, about {_minutes(minutes)}"
-    return {"needs": words, "runs_needed": wanted, "minutes": round(minutes)}
+    wanted = power.runs_needed if power else max(repeats(claim.id.split("/")[0]), LEAST_RUNS)
+    minutes = minutes_to_run(claim, rows, wanted or TIMES[-1] * runs)
+    if wanted:
+        words = f"{wanted} runs, about {_minutes(minutes)}"
+        return {"needs": words, "runs_needed": wanted, "minutes": round(minutes)}
+    words = f"more than {TIMES[-1] * runs} runs ({TIMES[-1]} times the {runs} there are)"
+    return {"needs": f"{words}, more than {_minutes(minutes)}", "runs_needed": np.nan}
 
 
 def _minutes(minutes: float) -> str:
-    return f"{max(round(minutes), 1):,} minute{'s' * (round(minutes) > 1)} of one core"
+    return f"{max(round(minutes), 1):,} minute{'s' * (round(minutes) > 1)} of one core to train"
 
 
 def minutes_to_run(
     claim: Claim, rows: pd.DataFrame, wanted: int, lost: Sequence[str] = ()
 ) -> float:
-    """Minutes of one core until each training that a claim's conditions look at has `wanted` runs;
-    of the tables in `lost` also each that only other tables have.
+    """Minutes of one core until each experiment that a claim's conditions look at has `wanted`
+    runs; one of a table in `lost` takes as long as those of the other tables on average.
 
-    A training takes as long as its runs took, one that a table lacks as long as on the others. Rows
-    tell the time of the training alone: measuring takes as long as that of known rows.
+    An experiment takes as long as its runs took, by the seconds of their rows.
     """
     if claim.minutes:
         return claim.minutes * (wanted - rows["seed"].nunique())
-    metrics = rows.groupby("cell")["metric"].agg(frozenset)
     cells = rows.drop_duplicates("cell").astype({"n_clients": float})
-    cells = cells.assign(metrics=cells["cell"].map(metrics))
-    keys = ["method", "setting", "partition", "n_clients", "node", "epsilon", "detail"]
-    own = pd.concat([chosen(cells, where) for where in _looked(claim)])
-    own = own.drop_duplicates("cell").groupby(["dataset", *keys], dropna=False)
-    parts = {"seconds": ("seconds", "mean"), "metrics": ("metrics", set)}
-    took = own.agg(runs=("seed", "nunique"), **parts).reset_index()
-    beside = took.groupby(keys, dropna=False, as_index=False)
-    beside = beside.agg(seconds=("seconds", "mean"), metrics=("metrics", "first"))
-    whole = pd.concat([took, *(beside.assign(dataset=table, runs=0) for table in lost)])
-    whole = whole.drop_duplicates(["dataset", *keys])
-    known = _known(claim.id.split("/")[0])
-    trained = whole["setting"] != "real"
-    measuring = [
-        _measuring(known, *each) for each in zip(whole["dataset"], whole["metrics"], strict=True)
-    ]
-    lacking = (wanted - whole["runs"]).clip(lower=0)
-    return float((lacking * (whole["seconds"] + trained * measuring)).sum()) / 60
+    own = pd.concat([chosen(cells, where) for where in _looked(claim)]).drop_duplicates("cell")
+    groups = own.groupby([*TRAINED, "node", "detail"], dropna=False)
+    took = groups.agg(runs=("seed", "nunique"), seconds=("seconds", "mean"))
+    lacking = (wanted - took["runs"]).clip(lower=0)
+    a_table = took["seconds"].sum() / max(took.index.unique("dataset").size, 1)
+    return float((lacking * took["seconds"]).sum() + len(lost) * wanted * a_table) / 60
 
 
 def _looked(claim: Claim) -> list[dict[str, list]]:
@@ -378,29 +360,6 @@ def _looked(claim: Claim) -> list[dict[str, list]]:
         own |= {"setting": [*c.values("setting"), c.of]} if c.kind == "tested" else {}
         found.append({axis: own[axis] for axis in TRAINED if axis in own})
     return found
-
-
-@cache
-def _known(work: str) -> pd.DataFrame:
-    """The cells of known rows among the committed results of a work: dataset, seconds, metrics."""
-    rows = committed_rows(work, "paper").query("setting == 'real'")
-    cells = rows.groupby(["dataset", "cell"], as_index=False)
-    return cells.agg(seconds=("seconds", "first"), metrics=("metric", frozenset))
-
-
-def _measuring(known: pd.DataFrame, table: str, measured: Iterable[frozenset]) -> float:
-    """Seconds to measure rows of a table: as long as known rows of it took, which are not trained,
-    or those of others by the number of rows. measured: the measures of each cell."""
-    seconds = 0.0
-    for metrics in measured:
-        alike = known[known["metrics"] == metrics]
-        here = alike[alike["dataset"] == table]
-        if len(here):
-            seconds += here["seconds"].median()
-        elif len(alike):
-            a_row = alike["seconds"] / alike["dataset"].map(table_rows)
-            seconds += a_row.median() * table_rows(table)
-    return seconds
 
 
 @same_layout()
@@ -454,7 +413,7 @@ def shares_redrawn(
     for _ in range(redraws if claims else 0):
         again = finished(work, redrawn(measured, spread, rng, times))
         for claim in claims:
-            shares[claim.id].append(judge(claim, again)[0])
+            shares[claim.id].append(evaluate(claim, again).share)
     return shares
 
 
@@ -510,27 +469,25 @@ def stored(name: str = FILE) -> pd.DataFrame:
     )
 
 
-def ran_once(work: str, measured: pd.DataFrame, claims: Sequence[Claim]) -> dict[str, str]:
-    """Id -> in words, of the claims that rest on a training which ran once: it says nothing of
-    another run, and redraws leave it as it is.
+def ran_once(
+    work: str, measured: pd.DataFrame, claims: Sequence[Claim], evaluated: Mapping[str, Evaluation]
+) -> list[str]:
+    """The ids of the claims that rest on a training which ran once: it says nothing of another run,
+    and redraws leave it as it is.
 
-    claims: that these cells can tell. One rests on cells of one run if without them its conditions
-        come to anything else, evidence and all. Real rows, which nobody trains, need no
-        second run beside others that have several.
+    claims: that these cells can tell, as `evaluated`. One rests on cells of one run if without them
+        it is evaluated otherwise, or if it looks at no others. Real rows, which nobody trains, need
+        no second run beside others that have several.
     """
-    of_each = {c.id: "one run of each" for c in claims if all_ran_once(c, measured)}
-    rest = [claim for claim in claims if claim.id not in of_each]
     several = measured[(measured["n"] > 1) | of_real_rows(measured)]
-    if not rest or len(several) == len(measured):
-        return of_each
-    every, fewer = (finished(work, cells) for cells in (measured, several))
-    found = []
-    for cells in (every, fewer):
-        with same_layout(resampled=False):
-            found.append([evaluate(claim, cells) for claim in rest])
-    pairs = zip(rest, *found, strict=True)
-    of_some = [c.id for c, a, b in pairs if (a.parts, str(a.missing)) != (b.parts, str(b.missing))]
-    return of_each | dict.fromkeys(of_some, "one run of some")
+    if len(several) == len(measured):
+        return [claim.id for claim in claims if all_ran_once(claim, measured)]
+    fewer = evaluate_all(work, claims, several)
+    return [
+        claim.id
+        for claim in claims
+        if all_ran_once(claim, measured) or fewer[claim.id][:2] != evaluated[claim.id][:2]
+    ]
 
 
 def all_ran_once(claim: Claim, measured: pd.DataFrame) -> bool:

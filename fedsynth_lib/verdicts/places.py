@@ -20,8 +20,6 @@ Values = Mapping[str, list]  # axis -> values
 WITHOUT_CLIENTS = ("central", "real")
 OF_CLIENTS = ("partition", "n_clients", "participation")
 
-NOT_ALL = "a mean over tables that were not all run"
-
 
 class Missing(Exception): ...  # the cells lack some that a condition speaks of
 
@@ -33,9 +31,10 @@ class NotAllTables(Missing):
     """A mean over tables, some of which were not run, or not in full: it neither meets nor refutes
     a published one."""
 
-    @classmethod
-    def of(cls, tables: Iterable[str]) -> "NotAllTables":
-        return cls(f"{NOT_ALL} (missing: {', '.join(tables)})")
+    def __init__(self, tables: Iterable[str]):
+        self.tables = list(tables)
+        named = ", ".join(self.tables)
+        super().__init__(f"a mean over tables that were not all run (missing: {named})")
 
 
 @dataclass(frozen=True)
@@ -219,7 +218,7 @@ def _complete(table: pd.DataFrame, c: Condition, gaps: bool) -> None:
         tables = table.index.get_level_values("dataset")
         lost = tables[table.isna().any(axis=1)].unique()
         if len(lost) < tables.nunique():
-            raise NotAllTables.of(lost)
+            raise NotAllTables(lost)
     empty = table.isna().stack()
     lost = empty.index[empty.to_numpy()]
     if len(lost) and not gaps:
