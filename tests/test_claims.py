@@ -16,6 +16,8 @@ from fedsynth_lib.figures import Saver
 from fedsynth_lib.printed.outcomes import UNDECIDED, outcome
 from fedsynth_lib.printed.published import UNTESTED, WORKS, claims_path, load_claims, read_claims
 from fedsynth_lib.runs import names
+from fedsynth_lib.tables.lock import table_rows
+from fedsynth_lib.verdicts import judges
 from fedsynth_lib.verdicts.cells import cells_of, measured_cells, printed_cells
 from fedsynth_lib.verdicts.claim_files import parsed, written
 from fedsynth_lib.verdicts.custom.claims import CUSTOM
@@ -288,8 +290,9 @@ def test_an_undecided_claim_names_the_runs_and_minutes_that_would_decide():
     assert told["minutes"] == pytest.approx(2 * 10 * 383 / 60, rel=0.03)
 
 
-def test_missing_runs_cost_what_runs_of_the_same_and_of_other_tables_took():
-    """Adult ran twice and Philadelphia once, each budget in 60 seconds."""
+def test_missing_runs_cost_what_the_missing_table_takes_to_train_and_to_measure(monkeypatch):
+    """Adult ran twice and Philadelphia once, each budget in 60 seconds of training; known rows of
+    Adult were measured in a millisecond each, so those of Philadelphia take seven times as long."""
     claim = next(c for c in written("sattarov2024") if c.id == "sattarov2024/c07")  # at 1 and inf
     rows = committed_rows("sattarov2024", "paper").query("grid == '51_sattarov2024_budget'")
     rows = rows.query("setting == 'federated' and epsilon == 1 and metric == 'risk'")
@@ -300,14 +303,19 @@ def test_missing_runs_cost_what_runs_of_the_same_and_of_other_tables_took():
         for table, seed in ran
         for epsilon in (0.2, 1.0, np.inf)
     )
-    assert minutes_to_run(claim, rows, 2) == pytest.approx(2)
+    measured = table_rows("adult") / 1000
+    known = {"dataset": ["adult"], "seconds": [measured], "metrics": [frozenset({"risk"})]}
+    monkeypatch.setattr(judges, "_known", lambda work: pd.DataFrame(known))
+    expected = 2 * (60 + table_rows("philadelphia") / 1000) / 60
+    assert minutes_to_run(claim, rows, 2) == pytest.approx(expected)
     # of a table that has no runs, both runs of both budgets
-    assert minutes_to_run(claim, rows, 2, ["bank"]) == pytest.approx(2 + 4)
+    whole = expected + 4 * (60 + table_rows("bank") / 1000) / 60
+    assert minutes_to_run(claim, rows, 2, ["bank"]) == pytest.approx(whole)
 
 
 def test_every_undecided_claim_names_runs_and_minutes_and_a_bound_stands_in_words_alone():
     undecided = stored_claims().query("verdict == @UNDECIDED").set_index("id")
-    assert undecided["needs"].str.contains(r"\d+ runs.* minutes? of one core to train$").all()
+    assert undecided["needs"].str.contains(r"\d+ runs.* minutes? of one core$").all()
     bounds = undecided["needs"].str.startswith("more than")
     assert bounds.any()
     assert undecided.loc[bounds, ["runs_needed", "minutes"]].isna().all(axis=None)

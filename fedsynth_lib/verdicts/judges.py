@@ -8,6 +8,7 @@ whose cells or conditions have changed is resampled.
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -28,6 +29,8 @@ from fedsynth_lib.printed.outcomes import (
     reached,
 )
 from fedsynth_lib.printed.published import UNTESTED, load_claims
+from fedsynth_lib.runs.grid import committed_rows
+from fedsynth_lib.tables.lock import table_rows
 from fedsynth_lib.verdicts.cells import finished, measured_cells
 from fedsynth_lib.verdicts.claim_files import Claim, written
 from fedsynth_lib.verdicts.custom.claims import CUSTOM
@@ -308,7 +311,7 @@ def _needs(
     claim: Claim, rows: pd.DataFrame, power: Power | None, lost: Sequence[str], runs: int
 ) -> dict[str, Any]:
     """What would decide an undecided claim: `needs`, in words, and as numbers `runs_needed` and the
-    `minutes` of one core that the missing runs train. Where only a lower bound is known, the words
+    `minutes` of one core that the missing runs take. Where only a lower bound is known, the words
     alone have it.
 
     lost: tables that a mean lacks. runs: the fewest there are of a cell.
@@ -329,26 +332,39 @@ def _needs(
 
 
 def _minutes(minutes: float) -> str:
-    return f"{max(round(minutes), 1):,} minute{'s' * (round(minutes) > 1)} of one core to train"
+    return f"{max(round(minutes), 1):,} minute{'s' * (round(minutes) > 1)} of one core"
 
 
 def minutes_to_run(
     claim: Claim, rows: pd.DataFrame, wanted: int, lost: Sequence[str] = ()
 ) -> float:
-    """Minutes of one core until each experiment that a claim's conditions look at has `wanted`
-    runs; one of a table in `lost` takes as long as those of the other tables on average.
+    """Minutes of one core until each training that a claim's conditions look at has `wanted` runs;
+    of the tables in `lost` also each that only other tables have.
 
-    An experiment takes as long as its runs took, by the seconds of their rows.
+    A training takes as long as its runs took, one that a table lacks as long as on the others. Rows
+    tell the time of the training alone: measuring takes as long as that of known rows.
     """
     if claim.minutes:
         return claim.minutes * (wanted - rows["seed"].nunique())
+    metrics = rows.groupby("cell")["metric"].agg(frozenset)
     cells = rows.drop_duplicates("cell").astype({"n_clients": float})
-    own = pd.concat([chosen(cells, where) for where in _looked(claim)]).drop_duplicates("cell")
-    groups = own.groupby([*TRAINED, "node", "detail"], dropna=False)
-    took = groups.agg(runs=("seed", "nunique"), seconds=("seconds", "mean"))
-    lacking = (wanted - took["runs"]).clip(lower=0)
-    a_table = took["seconds"].sum() / max(took.index.unique("dataset").size, 1)
-    return float((lacking * took["seconds"]).sum() + len(lost) * wanted * a_table) / 60
+    cells = cells.assign(metrics=cells["cell"].map(metrics))
+    keys = ["method", "setting", "partition", "n_clients", "node", "epsilon", "detail"]
+    own = pd.concat([chosen(cells, where) for where in _looked(claim)])
+    own = own.drop_duplicates("cell").groupby(["dataset", *keys], dropna=False)
+    parts = {"seconds": ("seconds", "mean"), "metrics": ("metrics", set)}
+    took = own.agg(runs=("seed", "nunique"), **parts).reset_index()
+    beside = took.groupby(keys, dropna=False, as_index=False)
+    beside = beside.agg(seconds=("seconds", "mean"), metrics=("metrics", "first"))
+    whole = pd.concat([took, *(beside.assign(dataset=table, runs=0) for table in lost)])
+    whole = whole.drop_duplicates(["dataset", *keys])
+    known = _known(claim.id.split("/")[0])
+    trained = whole["setting"] != "real"
+    measuring = [
+        _measuring(known, *each) for each in zip(whole["dataset"], whole["metrics"], strict=True)
+    ]
+    lacking = (wanted - whole["runs"]).clip(lower=0)
+    return float((lacking * (whole["seconds"] + trained * measuring)).sum()) / 60
 
 
 def _looked(claim: Claim) -> list[dict[str, list]]:
@@ -360,6 +376,29 @@ def _looked(claim: Claim) -> list[dict[str, list]]:
         own |= {"setting": [*c.values("setting"), c.of]} if c.kind == "tested" else {}
         found.append({axis: own[axis] for axis in TRAINED if axis in own})
     return found
+
+
+@cache
+def _known(work: str) -> pd.DataFrame:
+    """The cells of known rows among the committed results of a work: dataset, seconds, metrics."""
+    rows = committed_rows(work, "paper").query("setting == 'real'")
+    cells = rows.groupby(["dataset", "cell"], as_index=False)
+    return cells.agg(seconds=("seconds", "first"), metrics=("metric", frozenset))
+
+
+def _measuring(known: pd.DataFrame, table: str, measured: Iterable[frozenset]) -> float:
+    """Seconds to measure rows of a table: as long as known rows of it took, which are not trained,
+    or those of others by the number of rows. measured: the measures of each cell."""
+    seconds = 0.0
+    for metrics in measured:
+        alike = known[known["metrics"] == metrics]
+        here = alike[alike["dataset"] == table]
+        if len(here):
+            seconds += here["seconds"].median()
+        elif len(alike):
+            a_row = alike["seconds"] / alike["dataset"].map(table_rows)
+            seconds += a_row.median() * table_rows(table)
+    return seconds
 
 
 @same_layout()
