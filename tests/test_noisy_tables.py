@@ -1,5 +1,7 @@
 """The noisy tables that a model was fitted to: counts, levels and standard deviations."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -139,6 +141,14 @@ def test_tables_of_a_release_have_its_noise_and_take_no_files_place(people, home
     assert "001_pay.csv" in {path.name for path in folder.iterdir()}
     with pytest.raises(BadInput, match="has files already"):
         fs.synthesize(people, **options, **release)
+
+
+@pytest.mark.parametrize("method", ["fedpgm", "fedbn", "independent"])
+def test_no_deviation_is_given_where_nobody_knows_who_made_the_noise(method, people, home):
+    """Of a study, whose sites may drop out: the saved model has no sizes."""
+    model = replace(made_of(people, method).model, sizes=())
+    with pytest.raises(BadInput, match="does not say how many clients"):
+        noisy_tables.tables(model)
 
 
 @pytest.mark.parametrize("method", ["augflaim_private", "dpctgan"])

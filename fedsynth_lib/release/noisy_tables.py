@@ -55,7 +55,8 @@ def tables(model: SavedModel) -> dict[tuple[str, ...], pd.DataFrame]:
     Raises
     ------
     BadInput
-        For a method that counts no tables of all rows.
+        For a method that counts no tables of all rows, and for a model of a study whose sites make
+        the noise together: how many of them did is unknown.
     """
     schema, config, counted = as_counted(model.method, model.form, model.config)
     edges = dict(getattr(model.method.encoder(schema, config), "edges", {}))
@@ -150,7 +151,13 @@ def _scale(model: SavedModel, what: str) -> float:
 
 def _all_shares(model: SavedModel) -> float:
     """How many times the variance that is charged all clients make together: some may be curious,
-    so each makes a larger share."""
+    so each makes a larger share. Raises BadInput where nobody knows how many clients made it: of a
+    study, whose sites may drop out, and of a model of an earlier version."""
+    if not model.sizes:
+        raise BadInput(
+            "tables: the model does not say how many clients made its noise, so no standard "
+            "deviation is known; make the model again by synth."
+        )
     return len(model.sizes) / model.statement["shares"]
 
 

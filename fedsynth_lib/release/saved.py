@@ -171,7 +171,8 @@ class SavedModel:
         Raises
         ------
         BadInput
-            For a method that counts no tables of all rows, such as a network.
+            For a method that counts no tables of all rows, such as a network, and for a model of a
+            study whose sites make the noise together: how many of them did is unknown.
 
         Examples
         --------
