@@ -29,7 +29,7 @@ from fedsynth_lib.methods.marginals.coarse_pairs import is_wide
 from fedsynth_lib.methods.marginals.marginal_state import tables_of
 from fedsynth_lib.release.saved import SavedModel
 from fedsynth_lib.tables.form import Form
-from fedsynth_lib.tables.kinds import GAP, Gaps
+from fedsynth_lib.tables.kinds import GAP, Gaps, is_formula
 from fedsynth_lib.tables.schema import Column
 
 COUNT, DEVIATION = "noisy count", "standard deviation"
@@ -73,13 +73,24 @@ def tables(model: SavedModel) -> dict[tuple[str, ...], pd.DataFrame]:
     return found
 
 
-def write(model: SavedModel, folder: Path, *, release: bool) -> None:
-    """Write a CSV file for each table; of a rehearsal its name says so."""
+def write(model: SavedModel, folder: Path, *, release: bool, quote_formulas: bool = False) -> None:
+    """Write a CSV file for each table; of a rehearsal its name says so.
+
+    quote_formulas: as in `Container.content`.
+    """
     for number, (columns, frame) in enumerate(tables(model).items(), 1):
+        if quote_formulas:
+            texts = frame[list(columns)].map(_quoted)
+            frame = frame.assign(**texts).rename(columns=_quoted)
         name = re.sub(r"[^\w-]+", "_", "_x_".join(columns))[:100]
         begin = "" if release else "rehearsal_"
         content = frame.to_csv(index=False, float_format="%.6g").encode()
         write_atomically(folder / f"{begin}{number:03d}_{name}.csv", content)
+
+
+def _quoted(text: str) -> str:
+    """The text, with an apostrophe where a spreadsheet would run it as a formula."""
+    return f"'{text}" if is_formula(text) else text
 
 
 def check(method: Method, folder: Path, *, release: bool) -> None:

@@ -818,7 +818,8 @@ def _carried_out(
         paths["model"] = asked.model
     if asked.tables is not None:
         with _paid_for(begun, paths):
-            noisy_tables.write(model, asked.tables, release=asked.release)
+            own = {"release": asked.release, "quote_formulas": asked.quote_formulas}
+            noisy_tables.write(model, asked.tables, **own)
         paths["tables"] = asked.tables
     return found
 
