@@ -124,7 +124,8 @@ def test_the_command_writes_a_file_for_each_table(people, home, capsys):
     folder = home / "tables"
     words = ["synth", str(people), "--epsilon", "2", "--no-scores", "--out", str(home / "out")]
     assert commands.main([*words, "--tables", str(folder)]) == 0
-    assert str(folder) in capsys.readouterr().out.splitlines()
+    shown = capsys.readouterr()
+    assert str(folder) in shown.out.splitlines() and "about four fifths of the table's" in shown.err
     files = sorted(path.name for path in folder.iterdir())
     assert "rehearsal_001_pay.csv" in files and any("_x_" in name for name in files)
     written = pd.read_csv(folder / "rehearsal_001_pay.csv", dtype={"pay": str})

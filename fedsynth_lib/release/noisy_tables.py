@@ -4,7 +4,9 @@
 
 Each file is one set of columns that was counted together. It has a row for each cell: the level of
 each column, the noisy count, and the standard deviation of its noise. Somebody who wants a count
-takes it from here, and not from synthetic rows, which add the error of the model to it.
+takes it from here, and not from synthetic rows, which add the error of the model to it. Counts are
+of the rows that the method learned from: about four fifths of the table's, as a fifth is set aside
+to judge by, and of a person's rows those that count.
 
 To hand them out costs no epsilon. A table here is a noisy sum as it was released, averaged with
 other noisy sums of the same cells by weights that follow from public scales of noise. So it is

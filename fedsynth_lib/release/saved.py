@@ -160,7 +160,8 @@ class SavedModel:
         """Return the noisy tables that the model was fitted to, with standard deviations.
 
         They are what the run released of counts, so to hand them out costs no epsilon. A count that
-        somebody wants is nearer to the truth here than in synthetic rows.
+        somebody wants is nearer to the truth here than in synthetic rows. Counts are of the rows
+        that the method learned from, which by `synthesize` are about four fifths of the table's.
 
         Returns
         -------
