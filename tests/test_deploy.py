@@ -32,7 +32,7 @@ from sites import (
 
 from fedsynth_lib.bundle import commands
 from fedsynth_lib.core.contract import BadInput, BadRows, Privacy
-from fedsynth_lib.core.ledger import Refused
+from fedsynth_lib.core.ledger import Refused, open_ledger
 from fedsynth_lib.core.statement import server_of
 from fedsynth_lib.core.store import CODE
 from fedsynth_lib.federation import flower, settings
@@ -529,6 +529,24 @@ def test_where_no_limit_is_given_a_site_pays_what_its_operator_agreed_to(
     own.open_ledger(counted).admit(*study.cost)
     own.open_ledger(study).agree(2)
     assert own.open_ledger(study).most_epsilon == 2.0
+
+
+def test_releases_that_a_new_ledger_would_not_count_are_refused(folder, study):
+    """Of `synth`, which keeps its ledger in the project: the budget of these people is one."""
+    book = open_ledger("south", most_epsilon=3.0)
+    book.settle(book.reserve("fedpgm", 2.0, 1e-6), 2.0, 1e-6)
+    own = Own(folder / "south")
+    with pytest.raises(Refused, match="1 releases about 'south' have spent epsilon 2, delta 1e-06"):
+        own.open_ledger(study)
+    with pytest.raises(Refused, match="another name of the population"):
+        site.noisy_count(own, folder / "south.csv", folder / "schema.toml", 0.5)
+    (own.folder / "budget.toml").write_text('population = "ward"\nmost_epsilon = 1.0')
+    ledger = own.open_ledger(study)
+    assert ledger.population == "ward" and ledger.most_epsilon == 1.0
+    ledger.agree(1)
+    book = open_ledger("ward")
+    book.settle(book.reserve("fedpgm", 2.0, 1e-6), 2.0, 1e-6)
+    assert own.open_ledger(study).agreed() == 1  # one that has begun counts its own
 
 
 def test_a_ledger_is_in_the_sites_own_folder(folder, study, tmp_path, monkeypatch):

@@ -3,6 +3,7 @@ for whatever cannot be."""
 
 import doctest
 import json
+import time
 import warnings
 
 import numpy as np
@@ -292,6 +293,17 @@ def test_a_release_says_which_columns_have_no_source(home):
     sourced = SCHEMA.replace('kind = "numeric"', 'kind = "numeric"\nsource = "code book"')
     with pytest.warns(UserWarning, match="no source is given for sex, ill: the release takes"):
         fs.synthesize(people(), **ASKED | RELEASE | {"schema": sourced})
+
+
+def test_what_a_long_run_has_shown_is_wiped_off_at_its_end(monkeypatch, capsys):
+    """Also where the run was still short when its first stage began."""
+    monkeypatch.setattr(progress, "SHORT", 0.05)
+    monkeypatch.setattr(progress, "watched", lambda: True)
+    with progress.stages(time.time()) as begin:
+        time.sleep(0.06)
+        begin("learning", progress.LEARNS)
+    shown = capsys.readouterr().err
+    assert "learning" in shown and shown.endswith(" \r")
 
 
 def test_a_long_run_shows_how_much_is_left_where_somebody_watches(monkeypatch, capsys):

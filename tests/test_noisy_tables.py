@@ -1,5 +1,7 @@
 """The noisy tables that a model was fitted to: counts, levels and standard deviations."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -122,7 +124,8 @@ def test_the_command_writes_a_file_for_each_table(people, home, capsys):
     folder = home / "tables"
     words = ["synth", str(people), "--epsilon", "2", "--no-scores", "--out", str(home / "out")]
     assert commands.main([*words, "--tables", str(folder)]) == 0
-    assert str(folder) in capsys.readouterr().out.splitlines()
+    shown = capsys.readouterr()
+    assert str(folder) in shown.out.splitlines() and "about four fifths of the table's" in shown.err
     files = sorted(path.name for path in folder.iterdir())
     assert "rehearsal_001_pay.csv" in files and any("_x_" in name for name in files)
     written = pd.read_csv(folder / "rehearsal_001_pay.csv", dtype={"pay": str})
@@ -139,6 +142,14 @@ def test_tables_of_a_release_have_its_noise_and_take_no_files_place(people, home
     assert "001_pay.csv" in {path.name for path in folder.iterdir()}
     with pytest.raises(BadInput, match="has files already"):
         fs.synthesize(people, **options, **release)
+
+
+@pytest.mark.parametrize("method", ["fedpgm", "fedbn", "independent"])
+def test_no_deviation_is_given_where_nobody_knows_who_made_the_noise(method, people, home):
+    """Of a study, whose sites may drop out: the saved model has no sizes."""
+    model = replace(made_of(people, method).model, sizes=())
+    with pytest.raises(BadInput, match="does not say how many clients"):
+        noisy_tables.tables(model)
 
 
 @pytest.mark.parametrize("method", ["augflaim_private", "dpctgan"])

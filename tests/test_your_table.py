@@ -806,6 +806,7 @@ def test_cells_that_a_spreadsheet_would_run_are_named_and_can_be_quoted(formulas
     arguments = ["synth", str(formulas), "--release", "--again", "--declared-rows", "300"]
     arguments += ["--method", "independent", "--epsilon", "1", "--no-scores", "--quote-formulas"]
     arguments += ["--out", str(home / "quoted"), "--save-model", str(home / "f.fedsynth")]
+    arguments += ["--tables", str(home / "tables")]
     assert commands.main(arguments) == 0
     again = ["sample", str(home / "f.fedsynth"), "--quote-formulas", "--out", str(home / "s.csv")]
     assert commands.main(again) == 0
@@ -817,6 +818,9 @@ def test_cells_that_a_spreadsheet_would_run_are_named_and_can_be_quoted(formulas
         assert set(drawn["dose"].str.replace(r"-\d", "n", regex=True)) == {"n", "'-"}
         assert drawn["cost"].str.fullmatch(r"-?\$\d\.\d\d").all()
         assert set(drawn["const"]) == {"'=2+2"}
+    (path,) = (home / "tables").glob("001_*.csv")
+    table = pd.read_csv(path, dtype=str, keep_default_na=False)
+    assert set(table["'=name"]) == {*(f"'{text}" for text in FORMULAS), "-1", "c"}
     capsys.readouterr()
 
 

@@ -41,8 +41,6 @@ class Line:
 
     It is also the file that papermill writes the stderr of its kernel to. The last line of that,
     such as a grid's progress, is shown beside the name.
-
-    The last line of that, such as a grid's progress, is shown beside the name.
     """
 
     def __init__(self, name: str, number: int, task: int):

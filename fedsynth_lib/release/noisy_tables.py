@@ -4,7 +4,9 @@
 
 Each file is one set of columns that was counted together. It has a row for each cell: the level of
 each column, the noisy count, and the standard deviation of its noise. Somebody who wants a count
-takes it from here, and not from synthetic rows, which add the error of the model to it.
+takes it from here, and not from synthetic rows, which add the error of the model to it. Counts are
+of the rows that the method learned from: about four fifths of the table's, as a fifth is set aside
+to judge by, and of a person's rows those that count.
 
 To hand them out costs no epsilon. A table here is a noisy sum as it was released, averaged with
 other noisy sums of the same cells by weights that follow from public scales of noise. So it is
@@ -29,7 +31,7 @@ from fedsynth_lib.methods.marginals.coarse_pairs import is_wide
 from fedsynth_lib.methods.marginals.marginal_state import tables_of
 from fedsynth_lib.release.saved import SavedModel
 from fedsynth_lib.tables.form import Form
-from fedsynth_lib.tables.kinds import GAP, Gaps
+from fedsynth_lib.tables.kinds import GAP, Gaps, is_formula
 from fedsynth_lib.tables.schema import Column
 
 COUNT, DEVIATION = "noisy count", "standard deviation"
@@ -55,7 +57,8 @@ def tables(model: SavedModel) -> dict[tuple[str, ...], pd.DataFrame]:
     Raises
     ------
     BadInput
-        For a method that counts no tables of all rows.
+        For a method that counts no tables of all rows, and for a model of a study whose sites make
+        the noise together: how many of them did is unknown.
     """
     schema, config, counted = as_counted(model.method, model.form, model.config)
     edges = dict(getattr(model.method.encoder(schema, config), "edges", {}))
@@ -72,13 +75,24 @@ def tables(model: SavedModel) -> dict[tuple[str, ...], pd.DataFrame]:
     return found
 
 
-def write(model: SavedModel, folder: Path, *, release: bool) -> None:
-    """Write a CSV file for each table; of a rehearsal its name says so."""
+def write(model: SavedModel, folder: Path, *, release: bool, quote_formulas: bool = False) -> None:
+    """Write a CSV file for each table; of a rehearsal its name says so.
+
+    quote_formulas: as in `Container.content`.
+    """
     for number, (columns, frame) in enumerate(tables(model).items(), 1):
+        if quote_formulas:
+            texts = frame[list(columns)].map(_quoted)
+            frame = frame.assign(**texts).rename(columns=_quoted)
         name = re.sub(r"[^\w-]+", "_", "_x_".join(columns))[:100]
         begin = "" if release else "rehearsal_"
         content = frame.to_csv(index=False, float_format="%.6g").encode()
         write_atomically(folder / f"{begin}{number:03d}_{name}.csv", content)
+
+
+def _quoted(text: str) -> str:
+    """The text, with an apostrophe where a spreadsheet would run it as a formula."""
+    return f"'{text}" if is_formula(text) else text
 
 
 def check(method: Method, folder: Path, *, release: bool) -> None:
@@ -150,7 +164,13 @@ def _scale(model: SavedModel, what: str) -> float:
 
 def _all_shares(model: SavedModel) -> float:
     """How many times the variance that is charged all clients make together: some may be curious,
-    so each makes a larger share."""
+    so each makes a larger share. Raises BadInput where nobody knows how many clients made it: of a
+    study, whose sites may drop out, and of a model of an earlier version."""
+    if not model.sizes:
+        raise BadInput(
+            "tables: the model does not say how many clients made its noise, so no standard "
+            "deviation is known; make the model again by synth."
+        )
     return len(model.sizes) / model.statement["shares"]
 
 

@@ -33,7 +33,7 @@ def stages(started: float) -> Iterator[Callable[[str, int], None]]:
 
     def begin(stage: str, done: int) -> None:
         if not line.disable and time.time() - started > SHORT:
-            line.n = done
+            line.n, line.delay = done, 0  # what was shown is wiped off at the end
             line.set_description_str(stage)
 
     with line:

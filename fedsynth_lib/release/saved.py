@@ -160,7 +160,8 @@ class SavedModel:
         """Return the noisy tables that the model was fitted to, with standard deviations.
 
         They are what the run released of counts, so to hand them out costs no epsilon. A count that
-        somebody wants is nearer to the truth here than in synthetic rows.
+        somebody wants is nearer to the truth here than in synthetic rows. Counts are of the rows
+        that the method learned from, which by `synthesize` are about four fifths of the table's.
 
         Returns
         -------
@@ -171,7 +172,8 @@ class SavedModel:
         Raises
         ------
         BadInput
-            For a method that counts no tables of all rows, such as a network.
+            For a method that counts no tables of all rows, such as a network, and for a model of a
+            study whose sites make the noise together: how many of them did is unknown.
 
         Examples
         --------

@@ -81,6 +81,10 @@ FOUR_FIFTHS = (
     "{rows} rows come out, as many as the method learned from: four fifths of the table's, since a "
     "fifth is set aside to judge by; another number (rows=, --rows) costs nothing more"
 )
+OF_TABLES = (
+    "the counts in {folder} are of the rows that the method learned from, about four fifths of the "
+    "table's"
+)
 COUNT_SHARE = 0.02  # of epsilon, for the number of rows where nobody declares it
 
 
@@ -818,8 +822,10 @@ def _carried_out(
         paths["model"] = asked.model
     if asked.tables is not None:
         with _paid_for(begun, paths):
-            noisy_tables.write(model, asked.tables, release=asked.release)
+            own = {"release": asked.release, "quote_formulas": asked.quote_formulas}
+            noisy_tables.write(model, asked.tables, **own)
         paths["tables"] = asked.tables
+        note(OF_TABLES.format(folder=asked.tables))
     return found
 
 

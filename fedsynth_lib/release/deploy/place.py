@@ -16,7 +16,7 @@ from pydantic import Field, StrictFloat
 
 from fedsynth_lib.core.contract import BadInput, stream
 from fedsynth_lib.core.journal import read_bytes
-from fedsynth_lib.core.ledger import ClientLedger, last_of, path_of
+from fedsynth_lib.core.ledger import ClientLedger, Ledger, Refused, last_of, path_of
 from fedsynth_lib.core.store import write_atomically
 from fedsynth_lib.federation import flower
 from fedsynth_lib.release.deploy import evaluation, keys
@@ -94,6 +94,8 @@ class Own:
         runs: of the study, that the operator is about to agree to. A limit that the file does not
             give is what the runs cost that the operator agrees to, with the count of the rows that
             the study names, and no more. Without a study there is none: a count names its cost.
+        Raise Refused for a new ledger where the project has releases of a population of this name,
+        which it would not count.
         """
         path = self.folder / keys.BUDGET
         if not path.is_file():
@@ -106,6 +108,15 @@ class Own:
             most_rows=study.most_rows if study else 1,
             unit=study.unit if study else "",
         )
+        earlier = Ledger(path_of(budget.population))
+        spent = earlier.total()
+        if spent.releases and not ledger.journal.lines():
+            raise Refused(
+                f"{earlier.journal.path}: {spent.releases} releases about {budget.population!r} "
+                f"have spent epsilon {spent.epsilon:.4g}, delta {spent.delta:.3g}, which this "
+                f"site's ledger does not count; in {path}, give most_epsilon and most_delta "
+                "without what was spent, and another name of the population."
+            )
         epsilon, delta = math.inf, 1.0
         if study is not None:
             runs = max(1, runs, ledger.agreed())
