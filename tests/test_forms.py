@@ -698,3 +698,18 @@ def test_a_draft_names_what_it_read_and_a_statement_what_is_public(tmp_path):
     public = made.run.statement["public_inputs"]
     for line in ("decimals of 'dose'", "format of 'day'", "missing of 'day'", "scale of 'income'"):
         assert f"as the schema declares it, {line}" in public
+
+
+@pytest.mark.parametrize(
+    ("content", "encoding", "columns"),
+    [
+        ("a,,b\n1,x,2\n", None, ("a", "Unnamed: 1", "b")),  # no separator of two characters
+        ("a,,,\n1,2,3,4\n", None, ("a", "Unnamed: 1", "Unnamed: 2", "Unnamed: 3")),
+        ("a,b\n1,2\n", "utf-16-le", ("a", "b")),  # no binary file
+    ],
+)
+def test_odd_headers_and_declared_encodings_are_read(tmp_path, content, encoding, columns):
+    path = tmp_path / "people.csv"
+    path.write_bytes(content.encode(encoding or "utf-8"))
+    options = {"encoding": encoding} if encoding else None
+    assert Container.of(path, options=options).columns == columns

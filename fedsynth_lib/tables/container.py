@@ -205,7 +205,7 @@ class Container:
                 types = parquet.read_schema(path)
             _refuse_twins(path, types.names)
             return cls("parquet", columns=tuple(types.names), types=types)
-        if b"\0" in beginning:
+        if b"\0" in beginning and "encoding" not in options:  # UTF-16 has such bytes, too
             raise BadInput(f"{path}: this is a binary file and no text; export the table as CSV.")
         compressed = _compression(path)
         if not options.get("header", True):
@@ -434,8 +434,13 @@ def header_newline(path: Path) -> str:
 
 
 def _header(path: Path, container: Container) -> tuple[str, ...]:
-    names = next(iter(_first_lines(path, container)), [])
-    if len(names) > 2 and not any(names[1::2]):
+    lines = _first_lines(path, container)
+    names = next(iter(lines), [])
+    if (
+        len(names) > 2
+        and all(names[::2])
+        and not any(field for line in lines for field in line[1::2])
+    ):
         raise BadInput(
             f"{path}: its columns are separated by {container.separator * 2!r}; write one "
             "character between them."
