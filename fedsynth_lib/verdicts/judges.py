@@ -288,7 +288,7 @@ def _on_rows(
             line |= power._asdict() | {"redrawn": f"{power.same} of {power.redraws}"}
         if verdict == UNDECIDED:
             lost = missing.tables if isinstance(missing, NotAllTables) else []
-            line |= _needs(claim, rows, power, lost, int(measured["n"].min()))
+            line |= _needs(claim, rows, power, lost)
         matched = looked_at(claim, measured).get("matched", pd.Series(False)).any()
         notes = [claim.vacuous or claim.caveat, MATCHED_NOTE if matched else ""]
         if verdict == UNTESTED:
@@ -308,13 +308,13 @@ def evaluate_all(
 
 
 def _needs(
-    claim: Claim, rows: pd.DataFrame, power: Power | None, lost: Sequence[str], runs: int
+    claim: Claim, rows: pd.DataFrame, power: Power | None, lost: Sequence[str]
 ) -> dict[str, Any]:
     """What would decide an undecided claim: `needs`, in words, and as numbers `runs_needed` and the
     `minutes` of one core that the missing runs take. Where only a lower bound is known, the words
     alone have it.
 
-    lost: tables that a mean lacks. runs: the fewest there are of a cell.
+    lost: tables that a mean lacks.
     """
     if claim.short or lost:
         what = claim.short or ", ".join(lost)
@@ -323,11 +323,13 @@ def _needs(
         words = f"{what}, {LEAST_RUNS} runs, about {_minutes(minutes)}"
         return {"needs": words, "minutes": round(minutes)}
     wanted = power.runs_needed if power else max(repeats(claim.id.split("/")[0]), LEAST_RUNS)
-    minutes = minutes_to_run(claim, rows, wanted or TIMES[-1] * runs)
     if wanted:
+        minutes = minutes_to_run(claim, rows, wanted)
         words = f"{wanted} runs, about {_minutes(minutes)}"
         return {"needs": words, "runs_needed": wanted, "minutes": round(minutes)}
-    words = f"more than {TIMES[-1] * runs} runs ({TIMES[-1]} times the {runs} there are)"
+    most = TIMES[-1] * power.runs
+    minutes = minutes_to_run(claim, rows, most)
+    words = f"more than {most} runs ({TIMES[-1]} times the {power.runs} there are)"
     return {"needs": f"{words}, more than {_minutes(minutes)}", "runs_needed": np.nan}
 
 
