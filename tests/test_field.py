@@ -360,7 +360,7 @@ def test_a_method_file_gets_its_columns_on_flaims_tables(mine, monkeypatch):
     monkeypatch.setattr(maddock2024, "divide", divide)
     shown, _ = bench.bench("D", mine, seeds=1, say=lambda text: None)
     assert {*drawn} == {(100, "cluster_skew")}
-    assert 0 < float(shown.loc["magic", "mine, 100%"]) < 1 and "mine, 10%" not in shown
+    assert 0 < float(str(shown.loc["magic", "mine, 100%"])) < 1 and "mine, 10%" not in shown
     mine.write_text(
         mine.read_text().replace("rounds: int = 1", "rounds: int = 1; participation: float = 1.0")
     )

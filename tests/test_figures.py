@@ -66,20 +66,18 @@ def test_saving_the_same_figure_twice_gives_the_same_bytes(home):
     assert b"CreationDate" not in before[1] and b"Software" not in before[0]
 
 
-def test_a_picture_of_very_many_colours_is_cut_to_256_and_looks_the_same():
-    saved = {}
-    for name, cells in (("few", 2), ("many", 600)):
-        fig, ax = plt.subplots(figsize=(3, 3))
-        ax.imshow(np.random.default_rng(0).random((cells, cells, 3)), interpolation="nearest")
-        buffer = io.BytesIO()
-        fig.savefig(buffer, format="png", dpi=300)
-        picture = Image.open(save_figure(fig, f"toy_{name}", profile="smoke", data="none").png)
-        saved[name] = picture.mode, np.asarray(picture.convert("RGB"), float), buffer
-    assert saved["few"][0] == "RGBA" and saved["many"][0] == "P"
-    original = np.asarray(Image.open(saved["many"][2]).convert("RGB"), float)
+def test_a_picture_has_256_colours_and_looks_the_same():
+    fig, ax = plt.subplots(figsize=(3, 3))
+    ax.imshow(np.random.default_rng(0).random((600, 600, 3)), interpolation="nearest")
+    buffer = io.BytesIO()
+    fig.savefig(buffer, format="png", dpi=300)
+    original = np.asarray(Image.open(buffer).convert("RGB"), float)
+    picture = Image.open(save_figure(fig, "toy_many", profile="smoke", data="none").png)
+    assert picture.mode == "P"
     # below that lies the footer, which moves the axes a little
     middle = (slice(400, 600), slice(400, 600))
-    assert abs(saved["many"][1][middle].mean() - original[middle].mean()) < 3
+    saved = np.asarray(picture.convert("RGB"), float)
+    assert abs(saved[middle].mean() - original[middle].mean()) < 3
 
 
 def test_a_figure_says_what_it_was_made_from():

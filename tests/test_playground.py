@@ -269,6 +269,7 @@ def test_without_ipywidgets_there_is_a_sentence(monkeypatch):
 
 
 def test_the_controls_show_what_is_chosen_and_train_what_is_not_there(capsys, style):
+    plt.close("all")  # those of other tests
     start = AIM._replace(method="Independent")
     write(
         "71_privacy_utility_frontier",
