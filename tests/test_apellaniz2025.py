@@ -250,7 +250,7 @@ def test_a_training_is_made_once_for_all_that_measure_it(runs):
         other, _ = trained(**{**CELL, **change})
         assert len(runs) == before + 1 and not other[list(NAMES)].equals(frame[list(NAMES)])
     assert trained(**{**CELL, "table": "toy"})[0].equals(frame)
-    with pytest.raises(BadInput, match="build the grid anew"):
+    with pytest.raises(BadInput, match="build the grid again"):
         trained(**{**CELL, "table": "another"})
 
 

@@ -231,7 +231,7 @@ def test_real_rows_are_measured_as_synthetic_ones_would_be():
 def test_bad_cells_are_refused():
     with pytest.raises(BadInput, match="group 'beauty' is unknown: choose one of"):
         measure(**asked("fedbn"), group="beauty")
-    with pytest.raises(BadInput, match="build the grid anew"):
+    with pytest.raises(BadInput, match="build the grid again"):
         measure(**asked("fedbn", table="another"), group="fidelity")
     with pytest.raises(BadInput, match="min_rows"):
         measure(**asked("fedbn", partition="quantity_skew", min_rows=200), group="fidelity")

@@ -204,7 +204,7 @@ def test_every_measure_of_a_cell_counts_in_its_version():
 
 
 def test_the_table_of_a_grid_is_the_one_that_is_measured():
-    with pytest.raises(BadInput, match="build the grid anew"):
+    with pytest.raises(BadInput, match="build the grid again"):
         measure(dataset="adult", method="Real", seed=0, rows=60, table="another")
 
 

@@ -156,7 +156,7 @@ def test_log_cluster_is_against_a_clients_own_rows_and_as_many_synthetic_ones():
 def test_rows_of_a_cell_are_well_formed_and_their_score_is_the_mean_over_clients(toy):
     (cell, *_) = tuning.cells("fedbn", ["adult"], SMALL, seed=5)
     assert cell["divide"] == {} and cell["changes"] == {"generations": 25}
-    with pytest.raises(BadInput, match="build the grid anew"):
+    with pytest.raises(BadInput, match="build the grid again"):
         tuning.measure(**cell)
     cell["table"] = toy.digest
     rows = tuning.measure(**cell)

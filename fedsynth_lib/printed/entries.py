@@ -28,8 +28,10 @@ class Entry:
 def with_spread(
     mean: float, spread: float, digits: int, names: tuple[str, str] = ("mean", "half")
 ) -> Entry | str:
-    """Return a number with its spread, which one run alone does not have; an empty text where there
-    is no number. names: what a file calls both."""
+    """Return a number with its spread, or an empty text where the number is missing.
+
+    A single run has no spread. names: the column endings of both in a file.
+    """
     text = text_of(mean, spread, digits)
     numbers = dict(zip(names, (rounded(mean, digits), rounded(spread, digits)), strict=True))
     return Entry(text, numbers) if text else ""

@@ -126,7 +126,7 @@ class Table:
         if origin not in ("", self.origin):
             raise BadInput(
                 f"{self.key}: the table is not the one that the grid was made for; "
-                "build the grid anew."
+                "build the grid again."
             )
 
 
