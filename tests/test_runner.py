@@ -213,6 +213,7 @@ def test_a_terminal_has_a_bar_and_a_line_for_each_running_notebook():
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 60))
     env = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"}
+    env.pop("COLUMNS", None)  # which would stand before the terminal's own width
     subprocess.run(
         [sys.executable, "-c", TERMINAL], stdout=theirs, stderr=theirs, env=env, check=True
     )

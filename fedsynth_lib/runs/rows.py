@@ -192,7 +192,7 @@ def _check(frame: pd.DataFrame, path: Path) -> None:
             raise BadInput(f"{path}: the {column} {unknown[0]!r} is unknown: {remedy}.")
     cells = frame[["cell", "params", "version"]].drop_duplicates()
     for cell, params, version in cells.itertuples(index=False):
-        if cell and cell != cell_key(params, version):
+        if (cell or version) and cell != cell_key(params, version):  # a cut line has no cell
             raise BadInput(
                 f"{path}: the cell {cell!r} is not that of its params and version: restore the "
                 "file (git checkout), or delete the lines of the cell and run its notebook again."
