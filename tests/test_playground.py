@@ -14,7 +14,7 @@ from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.release import playground
 from fedsynth_lib.release.playground import Choice
 from fedsynth_lib.runs.grid import run_grid
-from fedsynth_lib.runs.rows import complete, params_text, save_rows, to_frame
+from fedsynth_lib.runs.rows import cell_key, complete, params_text, save_rows, to_frame
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.works import side_by_side
 from fedsynth_lib.works.side_by_side import DATASETS, ENTRANTS, YARDSTICKS, Prepared
@@ -31,11 +31,11 @@ def measured(choice: Choice, value: float, seed: int = 0, **more) -> list[dict]:
         "setting": "federated",
         "unprotected": 0,
     }
-    shared |= {"epsilon_spent": choice.epsilon if np.isfinite(choice.epsilon) else None, "cell": ""}
+    shared |= {"epsilon_spent": choice.epsilon if np.isfinite(choice.epsilon) else None}
     shared |= {"profile": "smoke", "version": today(choice.method), "params": of_table("toy")}
-    return complete(
-        [{**shared, **more, "metric": name, "value": value} for name in playground.SHOWN], {}
-    )
+    shared |= more
+    shared["cell"] = cell_key(shared["params"], shared["version"])
+    return complete([{**shared, "metric": name, "value": value} for name in playground.SHOWN], {})
 
 
 def of_table(digest: str, **more) -> str:
