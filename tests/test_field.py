@@ -15,14 +15,14 @@ from fedsynth_lib.bundle import commands
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.metrics import k_marginal, range_queries, utility
 from fedsynth_lib.release import bench
-from fedsynth_lib.runs import grid
+from fedsynth_lib.runs import grid, names
 from fedsynth_lib.runs.grid import load_rows
 from fedsynth_lib.tables.encode import EqualWidthBins
 from fedsynth_lib.tables.form import Counted, Form
 from fedsynth_lib.tables.kinds import FileColumn
 from fedsynth_lib.tables.load import Table
 from fedsynth_lib.tables.schema import Column, Schema
-from fedsynth_lib.works import field, field_tables, maddock2024
+from fedsynth_lib.works import field, field_tables, load, maddock2024
 from fedsynth_lib.works.protocol import Made, Prepared
 
 SCHEMA = Schema(
@@ -419,3 +419,7 @@ def test_speed_says_how_to_get_the_peers_that_it_needs(monkeypatch, capsys):
     said = capsys.readouterr().err
     assert "a_peer_that_is_not_there" in said and "run_all.sh bench --speed" in said
     assert "pytest," not in said
+
+
+def test_rows_of_every_method_beside_the_field_can_be_read_again():
+    assert all(map(names.is_method, load("field").methods))

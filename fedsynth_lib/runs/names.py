@@ -26,6 +26,7 @@ METHODS = (  # as rows name them, where they do not by key
     *("Isolated", "FedAvg", "SDS"),
     # beside the field: settings of ours, and tables that others released
     *("DistAIM, annealed", "FedPGM, central", "FedPGM, tree"),
+    *("AIM, private bins", "DistAIM, annealed, private bins"),
     *("FedPrivSyn", "AdaFedPrivSyn"),
 )
 
