@@ -38,6 +38,9 @@ def warned(text: str, profile: str, data: str) -> str:
     return f"Small live run, no result. {text}" if small else text
 
 
+UNDATED = ("CreationDate", "Producer", "Creator")  # fields of a PDF
+
+
 @dataclass(frozen=True, repr=False)
 class SavedFigure:
     """Where a figure was saved; shows itself in a notebook exactly as saved."""
@@ -138,17 +141,13 @@ def save_figure(
     folder = _folder(exhibit, profile, data, folder)
     _footer(fig, profile, data, " ".join(filter(None, (note, boxes(fig)))))
     layout, paths = fig.get_layout_engine(), []
-    for kind, metadata in (
-        ("png", {"Software": None}),
-        ("pdf", {"CreationDate": None, "Producer": None, "Creator": None}),
-    ):
+    for kind in ("png", "pdf"):
         buffer = io.BytesIO()
-        fig.savefig(buffer, format=kind, dpi=300, metadata=metadata)
         if kind == "png":  # 256 colours look the same, and are a third of the size of a clone
-            picture, buffer = Image.open(buffer).convert("RGB"), io.BytesIO()
-            picture.quantize(256, dither=Image.Dither.NONE).save(
-                buffer, format="png", optimize=True
-            )
+            picture = _pixels(fig).quantize(256, dither=Image.Dither.NONE)
+            picture.save(buffer, format="png", optimize=True)
+        else:  # without what differs from run to run
+            fig.savefig(buffer, format=kind, dpi=300, metadata=dict.fromkeys(UNDATED))
         paths.append(folder / f"{exhibit}.{kind}")
         write_atomically(paths[-1], buffer.getvalue())
         _keep_layout(fig)
@@ -156,6 +155,14 @@ def save_figure(
     plt.close(fig)  # or a notebook would show it twice
     log_event("figure", path=within(paths[0]))
     return SavedFigure(*paths, width=round(110 * fig.get_figwidth()), alt=alt or exhibit)
+
+
+def _pixels(fig: Figure) -> Image.Image:
+    """Draw the figure, and encode nothing: a PNG would be compressed only to be read again."""
+    buffer = io.BytesIO()
+    fig.savefig(buffer, format="rgba", dpi=300)
+    size = [int(side * 300) for side in fig.get_size_inches()]  # cut off, as Agg does
+    return Image.frombytes("RGBA", size, buffer.getvalue()).convert("RGB")
 
 
 def _keep_layout(fig: Figure) -> None:
