@@ -84,13 +84,17 @@ class Kernels:
         return Config(KernelManager={"transport": "ipc", "ip": address})
 
     def memory_gib(self, notebook: Notebook) -> float:
-        """Memory of the notebook's kernel and its workers now; what they share counts for each."""
+        """Memory of the notebook's kernel and its workers now.
+
+        What processes share is divided among them, where the system says so (Linux).
+        """
         total = 0
         with contextlib.suppress(psutil.Error, OSError, ValueError):  # not started yet, or ended
             kernel = psutil.Process(int(self._pid_file(notebook).read_text(encoding="utf-8")))
             for process in (kernel, *kernel.children(recursive=True)):
                 with contextlib.suppress(psutil.Error):
-                    total += process.memory_info().rss
+                    found = process.memory_full_info()
+                    total += getattr(found, "pss", found.rss)
         return round(total / 2**30, 2)
 
     def end(self, notebook: Notebook) -> None:
