@@ -295,7 +295,7 @@ def test_a_rehearsal_of_many_rows_lowers_the_default_delta_and_refuses_another_o
     with pytest.warns(UserWarning, match="lowered to 1e-07 in this rehearsal. For a release, say"):
         _, statement = fs.synthesize(many, **ASKED)
     assert statement["delta"] == 1e-7
-    with pytest.raises(Refused, match="give one far below 6.7e-06, as 150000 rows were counted"):
+    with pytest.raises(Refused, match=r"give one far below 6.7e-06, as 150000 rows were counted"):
         fs.synthesize(many, **ASKED, delta=1e-5)
 
 

@@ -772,8 +772,8 @@ def _ask_heaps(shares: Mapping[str, float]) -> str:
     shown = ", ".join(f"{text} ({share:.1%} of the rows)" for text, share in shares.items())
     return (
         f"Many rows have exactly {shown}: does it mean something of its own, such as none at all, "
-        "or the end of a study? As one of heaps it keeps its share; if it means nothing, take it "
-        "out, and widen the range where it was an end."
+        "or the end of a study? Then leave it in heaps, where it keeps its share. Else delete it "
+        "there; if it was the least or the largest number, widen the range."
     )
 
 

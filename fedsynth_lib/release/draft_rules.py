@@ -84,9 +84,9 @@ def persons(raw: pd.DataFrame, named: re.Pattern) -> dict[str, str]:
             found[name] = (
                 f"Rows with the same value ({usual:.1f} on average, {rows.max()} at most) never "
                 f"differ in {', '.join(alike[:3])}: do several rows belong to one person? Then "
-                f'write unit = "{name}" and most_rows, such as {rows.max()}, under [table]: then '
-                "epsilon is for a person with so many rows, and not for a row. The column is left "
-                "out."
+                f'write unit = "{name}" and most_rows = {rows.max()}, or fewer, under [table], and '
+                "epsilon is for a person with so many rows, and not for a row. In either case the "
+                "column is left out."
             )
     return found
 
@@ -146,7 +146,7 @@ def _orders(read: Read, sums: list[tuple[str, ...]]) -> Iterator[Rule]:
     for (a, b), mark in found.items():
         follows = any((a, c) in found and (c, b) in found for c in read.amounts)
         if not follows and not any(a in parts and b == total for *parts, total in sums):
-            question = f"In no row that has both is {a} above {b}: is that a rule? {DELETE}"
+            question = f"{a} is above {b} in no row that has both: is that a rule? {DELETE}"
             yield Rule(f"{a} {mark} {b}", question=question)
 
 

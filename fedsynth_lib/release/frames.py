@@ -351,6 +351,4 @@ def _schema(
     if schema is not None or beside:
         return schema, None
     text = draft_text(source, target=target or None, **said)
-    form = form_from(parse_toml(text, "schema"), "schema")
-    asked = {column.name: column.question for column in form.columns}
-    return text, [f"{name}: {asked[name]}" for name in form.questions]
+    return text, your_table.questions(form_from(parse_toml(text, "schema"), "schema"))

@@ -49,7 +49,7 @@ from fedsynth_lib.release.register import Begun, open_register
 from fedsynth_lib.release.summary import Release, registry_entry, summary_page
 from fedsynth_lib.runs.rows import folder_name
 from fedsynth_lib.tables.container import InMemory, Source
-from fedsynth_lib.tables.form import Counted, Form, read_form
+from fedsynth_lib.tables.form import Counted, Form
 from fedsynth_lib.tables.load import Table, load_table
 from fedsynth_lib.tables.moments import TIMES
 from fedsynth_lib.tables.partition import Parts, by_hash
@@ -178,9 +178,8 @@ def draft_where_needed(
         draft(files, target=target, ignore=ignore)
 
 
-def questions(path: Path) -> list[str]:
+def questions(form: Form) -> list[str]:
     """What a draft asks, a line for each column and each rule."""
-    form = read_form(path)
     asked = [f"{c.name}: {c.question}" for c in form.columns if c.name in form.questions]
     return [*asked, *(f"rule {rule}: {rule.question}" for rule in form.rules if rule.question)]
 
