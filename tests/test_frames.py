@@ -271,7 +271,11 @@ def test_a_run_that_is_stopped_says_what_it_counts_as(
     ("options", "delta", "told"),
     [
         ({"declared_rows": 100_000}, 1e-6, ""),
-        ({"declared_rows": 1_000_000}, 1e-7, "delta, 1e-06, is lowered to 1e-07, for 1,000,000 rows were declared"),
+        (
+            {"declared_rows": 1_000_000},
+            1e-7,
+            "delta, 1e-06, is lowered to 1e-07, for 1,000,000 rows were declared",
+        ),
         ({"declared_rows": 1_000_000, "delta": 1e-7}, 1e-7, ""),
         ({"declared_rows": 300, "delta": 1e-3}, 1e-3, ""),
         (
