@@ -46,7 +46,7 @@ def test_each_answer_is_a_line_of_the_schema(home):
     write(home / "t.csv")
     who, paid, name, minutes = ['unit = "who"; most_rows = 2', ""], ["high = 900", ""], "-", "?"
     form, shown, path = asked(home, *who, *paid, name, minutes)
-    assert path == home / "t.toml" and shown.startswith("4 questions. Enter keeps it as it is.")
+    assert path == home / "t.toml" and shown.startswith("4 questions. Enter keeps all as it is.")
     assert "do several rows belong to one person?" in shown and "   kind = " in shown
     assert (form.unit, form.most_rows) == ("who", 2)
     columns = {column.name: column for column in form.columns}

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ipywidgets import VBox
 
 HOW = (
-    '{keep} keeps it as it is. low = 0; high = 120 changes entries, and kind = "identifier" the '
-    "kind; - leaves out the column, or the rule; ? leaves the question open{open}."
+    "{keep} keeps all as it is. A line such as low = 0; high = 120 changes entries, and kind = "
+    '"identifier" the kind; - leaves out the column, or the rule; ? leaves the question open{open}.'
 )
 OF_TABLE = ("target", "unit", "most_rows")  # answers that go into [table]
 

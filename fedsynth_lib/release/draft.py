@@ -506,6 +506,8 @@ def _marked(seen: Seen) -> FileColumn | None:
     brackets for a minus; with a few words among them, if need be."""
     if seen.is_number or len(seen.levels) < 2:
         return None
+    if seen.all_different and (_names_people(seen) or re.search(NUMBERS_PEOPLE, seen.name)):
+        return None
     digits = seen.levels[seen.levels.str.contains(r"\d", regex=True)]
     # A12 and 007 are codes; 12 045 and 1,045 are none
     code = rf"[^\W\d]\d|(?<![\d.,{QUOTES}])(?<!\d[{SPACES}])0\d"
@@ -542,6 +544,11 @@ def _marked(seen: Seen) -> FileColumn | None:
         said["heaps"] = tuple(shares.index)
         return kept.column("numeric", question, **said)
     return None
+
+
+def _names_people(seen: Seen) -> bool:
+    """Whether the name of the column speaks of people, of their names or their addresses."""
+    return bool(re.fullmatch(NAMES_PEOPLE, re.sub(r"[\W_]", "", seen.name.lower())))
 
 
 def _is_wording(marks: Written) -> bool:
@@ -856,7 +863,7 @@ def _categories(seen: Seen, most: int = MOST_LISTED) -> FileColumn:
             "Few rows share a value: does it name a person, an address, a telephone?",
         ),
         (
-            texts and re.fullmatch(NAMES_PEOPLE, re.sub(r"[\W_]", "", seen.name.lower())),
+            texts and _names_people(seen),
             "The column's name speaks of people: does a value identify one of them, as full names "
             'do? Then write kind = "identifier" instead of the categories.',
         ),
