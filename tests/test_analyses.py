@@ -1,5 +1,7 @@
 """Analyses on real and on synthetic rows: what may be published, and what may not."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -48,6 +50,8 @@ def test_another_sample_of_the_same_people_may_be_used():
     line = found.set_index("term").loc["bmi"]
     assert line["real"] == pytest.approx(1.13, abs=0.1)
     assert line["verdict"].startswith("the coefficient of bmi may be used: ")
+    both = rf"{line['synthetic']:.3f} ± 0\.0\d\d here, {line['real']:.3f} ± 0\.0\d\d in the real"
+    assert re.search(both, line["verdict"])  # two digits of the error
 
 
 def test_an_effect_that_is_lost_is_named():

@@ -46,7 +46,7 @@ def test_each_answer_is_a_line_of_the_schema(home):
     write(home / "t.csv")
     who, paid, name, minutes = ['unit = "who"; most_rows = 2', ""], ["high = 900", ""], "-", "?"
     form, shown, path = asked(home, *who, *paid, name, minutes)
-    assert path == home / "t.toml" and shown.startswith("4 questions. Enter: keep it as it is.")
+    assert path == home / "t.toml" and shown.startswith("4 questions. Enter keeps all as it is.")
     assert "do several rows belong to one person?" in shown and "   kind = " in shown
     assert (form.unit, form.most_rows) == ("who", 2)
     columns = {column.name: column for column in form.columns}
@@ -116,7 +116,7 @@ def test_a_notebook_asks_by_controls_where_somebody_runs_it(home, monkeypatch, c
     draft = your_table.draft(files)
     assert ask.in_notebook(draft, files.schema) is None  # nobody watches
     lines = capsys.readouterr().out.splitlines()
-    assert lines == your_table.questions(draft) and len(lines) == 4
+    assert lines == your_table.questions(read_form(draft)) and len(lines) == 4
     monkeypatch.setattr(ask, "watched", lambda: True)
     box = ask.in_notebook(draft, files.schema)
     *_, button, said = box.children

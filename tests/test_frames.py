@@ -271,7 +271,12 @@ def test_a_run_that_is_stopped_says_what_it_counts_as(
     ("options", "delta", "told"),
     [
         ({"declared_rows": 100_000}, 1e-6, ""),
-        ({"declared_rows": 1_000_000}, 1e-7, "delta is 1e-07, for 1,000,000 rows were declared"),
+        (
+            {"declared_rows": 1_000_000},
+            1e-7,
+            "delta, 1e-06, is lowered to 1e-07, for 1,000,000 rows were declared",
+        ),
+        ({"declared_rows": 1_000_000, "delta": 1e-7}, 1e-7, ""),
         ({"declared_rows": 300, "delta": 1e-3}, 1e-3, ""),
         (
             {"delta": 1e-3, "declared_rows": ()},
@@ -287,6 +292,15 @@ def test_the_default_delta_is_far_below_one_over_the_declared_rows(home, options
     assert told in "\n".join(statement.notes) and ("delta" in told) == any(
         "delta" in note for note in statement.notes
     )
+
+
+def test_a_rehearsal_of_many_rows_lowers_the_default_delta_and_refuses_another_one(home):
+    many = pd.concat([people()] * 500, ignore_index=True)
+    with pytest.warns(UserWarning, match="lowered to 1e-07 in this rehearsal. For a release, say"):
+        _, statement = fs.synthesize(many, **ASKED)
+    assert statement["delta"] == 1e-7
+    with pytest.raises(Refused, match=r"give one far below 6.7e-06, as 150000 rows were counted"):
+        fs.synthesize(many, **ASKED, delta=1e-5)
 
 
 def test_a_release_says_which_columns_have_no_source(home):

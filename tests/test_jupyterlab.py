@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
+import numpy as np
+import pandas as pd
 import psutil
 import pytest
 import requests
@@ -22,6 +24,7 @@ from test_playground import AIM, known, measured, of_table
 
 from fedsynth_lib.release import your_table
 from fedsynth_lib.runs.rows import save_rows, to_frame
+from fedsynth_lib.tables.form import read_form
 from fedsynth_lib.tables.lock import at_hand, table_digest
 
 pytestmark = pytest.mark.browser
@@ -190,6 +193,31 @@ def test_a_table_of_ones_own_runs_from_top_to_bottom(browser, lab, home):
         path.read_text(encoding="utf-8").splitlines()[0].split(";") for path in (real, synthetic)
     )
     assert kept == [name for name in names if name not in ("name", "note")]
+
+
+def test_a_draft_asks_in_the_notebook_and_the_answers_are_the_schema(browser, lab, home):
+    rng = np.random.default_rng(0)
+    columns = {"age": rng.integers(20, 90, 400), "paid": rng.normal(300, 80, 400).round(2)}
+    columns |= {"name": [f"Ann {number}" for number in range(400)]}
+    table = pd.DataFrame(columns)
+    table.loc[:150, "paid"] = 0
+    table.to_csv(home / "paid.csv", index=False)
+    cells = (home / "notebooks" / OWN).read_text("utf-8").replace("clinic.csv", "paid.csv")
+    asking = home / "notebooks" / f"asking_{OWN}"
+    asking.write_text(cells.replace('site = \\"site', 'site = \\"'), "utf-8")
+    stopped = errors(run_all(browser, lab.format(asking.name)))
+    assert "there is no paid.toml; correct " in stopped[0]
+    paid, name = browser.find_elements(By.CSS_SELECTOR, ".jp-OutputArea .widget-text input")
+    for line, answer in ((paid, "low = 0.5; high = 900"), (name, "-")):
+        assert line.get_attribute("value") == "?"
+        line.send_keys(Keys.BACKSPACE, answer, Keys.TAB)
+    press(browser, ".jp-OutputArea .widget-button", "Write the schema")
+    schema = home / "paid.toml"
+    WebDriverWait(browser, 60).until(lambda _: schema.exists())
+    form = read_form(schema)
+    assert not form.questions and form.ignored == ("name",)
+    assert (form.columns[1].low, form.columns[1].high, form.columns[1].heaps) == (0.5, 900, (0,))
+    assert errors(run_all(browser, lab.format(asking.name))) == []
 
 
 def test_the_controls_of_the_playground_answer_at_once(browser, lab):

@@ -42,7 +42,7 @@ def test_a_draft_asks_whether_several_rows_are_of_one_person(tmp_path):
         assert who.kind == "identifier" and not any(column.question for column in others)
         assert "(4.0 on average, 4 at most) never differ in sex, born" in who.question
         assert "do several rows belong to one person?" in who.question
-        assert 'write unit = "who" and most_rows, such as 4, under [table]' in who.question
+        assert 'write unit = "who" and most_rows = 4, or fewer, under [table]' in who.question
         assert not form.rules  # that sex follows from a person's number is said by the question
 
 

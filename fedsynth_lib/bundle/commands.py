@@ -147,6 +147,7 @@ def draft(
     and the schema is written beside the table.
     """
     from fedsynth_lib.release import your_table
+    from fedsynth_lib.tables.form import read_form
 
     files = your_table.Files.of(table)
     if ask:
@@ -158,7 +159,7 @@ def draft(
         return 0
     path = your_table.draft(files, target=target, ignore=ignore or (), keep=keep or (), out=out)
     print(path)
-    asked = your_table.questions(path)
+    asked = your_table.questions(read_form(path))
     print(*asked, sep="\n")
     first = (
         f"{len(asked)} question{'s' * (len(asked) > 1)}: correct these columns and delete their "

@@ -341,4 +341,8 @@ def _verdict(plan: Plan, line: tuple, more: float) -> str:
 
 
 def _number(value: float, error: float) -> str:
-    return f"{value:.3g} ± {error:.2g}"
+    """The two with as many decimals as show two digits of the error."""
+    if not 1e-6 <= error < np.inf:
+        return f"{value:.3g} ± {error:.2g}"
+    decimals = max(0, 1 - int(np.floor(np.log10(error))))
+    return f"{value:.{decimals}f} ± {error:.{decimals}f}"

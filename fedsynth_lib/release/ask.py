@@ -7,7 +7,7 @@ the file, and change it later.
 import html
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ipywidgets import VBox
 
 HOW = (
-    "Enter: keep it as it is. A line such as low = 0; high = 120 changes entries, and kind = "
-    '"identifier" the kind; - leaves out the column, or the rule; ? leaves the question open.'
+    "{keep} keeps all as it is. A line such as low = 0; high = 120 changes entries, and kind = "
+    '"identifier" the kind; - leaves out the column, or the rule; ? leaves the question open{open}.'
 )
 OF_TABLE = ("target", "unit", "most_rows")  # answers that go into [table]
 
@@ -45,7 +45,8 @@ def answered(text: str, hear: Callable[[str], str], say: Callable[[str], None]) 
     """
     parts = _parts(text)
     asked = _questions(parts)
-    say(f"{len(asked)} questions. {HOW}" if asked else "The draft asks nothing.")
+    how = HOW.format(keep="Enter", open="")
+    say(f"{_counted(asked)}. {how}" if asked else "The draft asks nothing.")
     for number, question in enumerate(asked, 1):
         say(f"\n{number}. {question.name}")
         say("\n".join(f"   {line[:100]}" for line in question.entries))
@@ -98,12 +99,17 @@ def controls(draft: Path, schema: Path) -> "VBox":
         told.value = html.escape(" ".join(wrong) or f"{schema} is written: run all cells again.")
 
     button.on_click(write)
-    shown = [ipywidgets.HTML(html.escape(f"{len(boxes)} questions. {HOW}"))]
+    how = HOW.format(keep="An empty line", open=", as it is now")
+    shown = [ipywidgets.HTML(html.escape(f"{_counted(boxes)}. {how}"))]
     for question, box in boxes:
         entries = html.escape("\n".join(question.entries))
         name, text = html.escape(question.name), html.escape(question.text)
         shown += [ipywidgets.HTML(f"<b>{name}</b><pre>{entries}</pre>{text}"), box]
     return ipywidgets.VBox([*shown, button, told])
+
+
+def _counted(asked: Sized) -> str:
+    return f"{len(asked)} question{'s' * (len(asked) != 1)}"
 
 
 def _parts(text: str) -> list[str]:

@@ -14,6 +14,7 @@ from fedsynth_lib.tables.files import NOT_A_NUMBER
 from fedsynth_lib.tables.kinds import FileColumn
 from fedsynth_lib.tables.load import Table
 
+OF_FILES = ("kind", "separator", "encoding", "header")  # of a `Container`
 FAR = 0.1  # between two shares of missing values: noise makes less of a difference as a rule
 
 
@@ -89,9 +90,10 @@ def compare_form(table: Table, path: Source) -> pd.DataFrame:
 def _file(real: Container, made: Container, expected: list[FileColumn], found: list[str]) -> str:
     """What is wrong with the file as a whole."""
     names = [column.name for column in expected]
+    of_files = () if real.in_memory or made.in_memory else OF_FILES
     parts = [
         f"{what} is {getattr(made, what)!r}, not {getattr(real, what)!r}"
-        for what in ("kind", "separator", "encoding", "header")
+        for what in of_files
         if getattr(made, what) != getattr(real, what)
     ]
     parts += [f"there is no column {name!r}" for name in names if name not in found]

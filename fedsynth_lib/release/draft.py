@@ -506,6 +506,8 @@ def _marked(seen: Seen) -> FileColumn | None:
     brackets for a minus; with a few words among them, if need be."""
     if seen.is_number or len(seen.levels) < 2:
         return None
+    if seen.all_different and (_names_people(seen) or re.search(NUMBERS_PEOPLE, seen.name)):
+        return None
     digits = seen.levels[seen.levels.str.contains(r"\d", regex=True)]
     # A12 and 007 are codes; 12 045 and 1,045 are none
     code = rf"[^\W\d]\d|(?<![\d.,{QUOTES}])(?<!\d[{SPACES}])0\d"
@@ -542,6 +544,11 @@ def _marked(seen: Seen) -> FileColumn | None:
         said["heaps"] = tuple(shares.index)
         return kept.column("numeric", question, **said)
     return None
+
+
+def _names_people(seen: Seen) -> bool:
+    """Whether the name of the column speaks of people, of their names or their addresses."""
+    return bool(re.fullmatch(NAMES_PEOPLE, re.sub(r"[\W_]", "", seen.name.lower())))
 
 
 def _is_wording(marks: Written) -> bool:
@@ -772,8 +779,8 @@ def _ask_heaps(shares: Mapping[str, float]) -> str:
     shown = ", ".join(f"{text} ({share:.1%} of the rows)" for text, share in shares.items())
     return (
         f"Many rows have exactly {shown}: does it mean something of its own, such as none at all, "
-        "or the end of a study? As one of heaps it keeps its share; if it means nothing, take it "
-        "out, and widen the range where it was an end."
+        "or the end of a study? Then leave it in heaps, where it keeps its share. Else delete it "
+        "there; if it was the least or the largest number, widen the range."
     )
 
 
@@ -856,7 +863,7 @@ def _categories(seen: Seen, most: int = MOST_LISTED) -> FileColumn:
             "Few rows share a value: does it name a person, an address, a telephone?",
         ),
         (
-            texts and re.fullmatch(NAMES_PEOPLE, re.sub(r"[\W_]", "", seen.name.lower())),
+            texts and _names_people(seen),
             "The column's name speaks of people: does a value identify one of them, as full names "
             'do? Then write kind = "identifier" instead of the categories.',
         ),

@@ -62,7 +62,10 @@ def persons(raw: pd.DataFrame, named: re.Pattern) -> dict[str, str]:
 
     named: how columns of numbers of persons are called; of another one, two columns must be so.
     """
-    codes = {str(name): pd.factorize(raw[name].astype(str).str.strip())[0] for name in raw}
+    codes = {}
+    for name in raw:
+        places, values = _factorized(raw[name])
+        codes[str(name)] = pd.factorize(values.astype(str).str.strip())[0][places]
     found = {}
     for name, own in codes.items():
         rows = np.bincount(own)
@@ -81,9 +84,9 @@ def persons(raw: pd.DataFrame, named: re.Pattern) -> dict[str, str]:
             found[name] = (
                 f"Rows with the same value ({usual:.1f} on average, {rows.max()} at most) never "
                 f"differ in {', '.join(alike[:3])}: do several rows belong to one person? Then "
-                f'write unit = "{name}" and most_rows, such as {rows.max()}, under [table]: then '
-                "epsilon is for a person with so many rows, and not for a row. The column is left "
-                "out."
+                f'write unit = "{name}" and most_rows = {rows.max()}, or fewer, under [table], and '
+                "epsilon is for a person with so many rows, and not for a row. In either case the "
+                "column is left out."
             )
     return found
 
@@ -99,8 +102,9 @@ def _read(form: Form, raw: pd.DataFrame) -> Read:
     for column in form.columns:
         if column.modelled is None:
             continue
+        places, values = _factorized(raw[column.name])
         try:
-            rows = column.check(raw[column.name], column.name)
+            rows = column.check(values, column.name).iloc[places]
         except BadInput:  # which loading will name
             continue
         if ordered := column.kind in ("numeric", *TIMES):
@@ -112,6 +116,13 @@ def _read(form: Form, raw: pd.DataFrame) -> Read:
         found.columns[column.name], found.codes[column.name] = column, codes
         found.labels[column.name] = [f"{each:.12g}" if ordered else each for each in labels]
     return found
+
+
+def _factorized(raw: pd.Series) -> tuple[np.ndarray, pd.Series]:
+    """(where among its different values each row's value is, these values as a column)."""
+    places, _ = pd.factorize(raw, use_na_sentinel=False)
+    _, first = np.unique(places, return_index=True)
+    return places, raw.iloc[first].reset_index(drop=True)
 
 
 def _orders(read: Read, sums: list[tuple[str, ...]]) -> Iterator[Rule]:
@@ -135,7 +146,7 @@ def _orders(read: Read, sums: list[tuple[str, ...]]) -> Iterator[Rule]:
     for (a, b), mark in found.items():
         follows = any((a, c) in found and (c, b) in found for c in read.amounts)
         if not follows and not any(a in parts and b == total for *parts, total in sums):
-            question = f"In no row that has both is {a} above {b}: is that a rule? {DELETE}"
+            question = f"{a} is above {b} in no row that has both: is that a rule? {DELETE}"
             yield Rule(f"{a} {mark} {b}", question=question)
 
 

@@ -151,8 +151,8 @@ def synthesize(
         column.
     epsilon, delta
         The budget of the whole run, for one row added or removed, or for one person where the unit
-        is one; delta far below 1 / rows: the default, 1e-6, is lowered where more than 100,000 rows
-        are declared.
+        is one; delta far below 1 / rows. The default, 1e-6, is lowered where there are more than
+        100,000 rows; in a release, where so many are declared.
     schema
         The text of a schema (see `draft`), or the path of its file. Without one, that beside the
         file of the table; else it is drafted, and a warning repeats the draft's questions.
@@ -351,6 +351,4 @@ def _schema(
     if schema is not None or beside:
         return schema, None
     text = draft_text(source, target=target or None, **said)
-    form = form_from(parse_toml(text, "schema"), "schema")
-    asked = {column.name: column.question for column in form.columns}
-    return text, [f"{name}: {asked[name]}" for name in form.questions]
+    return text, your_table.questions(form_from(parse_toml(text, "schema"), "schema"))

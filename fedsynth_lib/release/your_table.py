@@ -49,7 +49,7 @@ from fedsynth_lib.release.register import Begun, open_register
 from fedsynth_lib.release.summary import Release, registry_entry, summary_page
 from fedsynth_lib.runs.rows import folder_name
 from fedsynth_lib.tables.container import InMemory, Source
-from fedsynth_lib.tables.form import Counted, Form, read_form
+from fedsynth_lib.tables.form import Counted, Form
 from fedsynth_lib.tables.load import Table, load_table
 from fedsynth_lib.tables.moments import TIMES
 from fedsynth_lib.tables.partition import Parts, by_hash
@@ -178,9 +178,8 @@ def draft_where_needed(
         draft(files, target=target, ignore=ignore)
 
 
-def questions(path: Path) -> list[str]:
+def questions(form: Form) -> list[str]:
     """What a draft asks, a line for each column and each rule."""
-    form = read_form(path)
     asked = [f"{c.name}: {c.question}" for c in form.columns if c.name in form.questions]
     return [*asked, *(f"rule {rule}: {rule.question}" for rule in form.rules if rule.question)]
 
@@ -482,6 +481,7 @@ class Asked:
     quote_formulas: bool = False
     rows: int | None = None
     where: Mapping[str, Any] | None = None
+    delta_lowered: bool = False
 
 
 @dataclass(frozen=True)
@@ -563,7 +563,8 @@ def prepare(
     Where there is no schema, a draft is written beside the table, and BadInput says what to do.
     Raises BadInput for what cannot be asked, has no effect, or does not fit the declared schema,
     and Refused for a release that the ledger of this population refuses.
-    delta: the default one is lowered by `delta_for` where many rows are declared.
+    delta: the default one is lowered by `delta_for` where there are many rows: in a release, where
+        many are declared.
     num_clients: to which rows are dealt where no column `site` says whose they are; 0 is one.
     schema: the path of its file, or its text.
     unit, most_rows: as in `Form`, where the schema does not say them: epsilon and delta are then
@@ -583,7 +584,6 @@ def prepare(
     """
     checked_seed(seed)
     started, source, module = time.time(), Files.of(path, schema), method_of(method)
-    delta = delta_for(delta, declared_rows)
     promised = Privacy(checked_epsilon(epsilon), delta, noise_seed=None if release else "run")
     config = private_config(module)
     if site and num_clients:
@@ -593,9 +593,13 @@ def prepare(
         )
     options = {"private": True, "unit": unit, "most_rows": most_rows}
     table = load(source, target=target, ignore=ignore, **options)
-    privacy = row_budget(promised, max(1, table.form.most_rows))
     sizes = list(np.atleast_1d(np.array(declared_rows, dtype=object)))
     check_declared_rows(sizes, len(_sites(table, site)) if site else 1, site=site)
+    known_rows = sum(sizes) or (0 if release else len(table))  # those of a release are secret
+    promised = replace(promised, delta=delta_for(delta, known_rows))
+    if known_rows:
+        _check_delta(promised, known_rows, "declared" if sizes else "counted", table.key)
+    privacy = row_budget(promised, max(1, table.form.most_rows))
     if sizes:  # else they are counted, with noise, when the run begins
         config = fitting(config, table.schema, sum(sizes) * (1 - TEST_SHARE), privacy.epsilon)
     checked_epsilon(most_epsilon, "most_epsilon")
@@ -619,9 +623,9 @@ def prepare(
         table.container.check_quoting()
     book, known = None, ""
     if release:
-        _check_release(table, promised, sizes)
+        _check_release(table, sizes)
         book = open_ledger(population or table.key, most_epsilon=most_epsilon)
-        book.admit(epsilon, delta)
+        book.admit(epsilon, promised.delta)
         known = _known(source.table, table, epsilon, again=again)
     key = key_of(seed, release=release)
     counted = rows_that_count(table, site=site, key=key)
@@ -652,10 +656,11 @@ def prepare(
         quote_formulas=quote_formulas,
         rows=rows,
         where=where,
+        delta_lowered=promised.delta != delta,
     )
 
 
-def _check_release(table: Table, privacy: Privacy, declared_rows: Sequence[int]) -> None:
+def _check_release(table: Table, declared_rows: Sequence[int]) -> None:
     """What a release needs beyond a rehearsal, as far as it shows before noise is drawn."""
     unsaid = [name for name in left_out(table) if name not in table.form.left_out]
     if unsaid:
@@ -663,13 +668,11 @@ def _check_release(table: Table, privacy: Privacy, declared_rows: Sequence[int])
             f"{table.key}: the schema does not say what {', '.join(map(repr, unsaid))} is; declare "
             f"it, or write ignore = true for it, or {REHEARSE}."
         )
-    if declared_rows:
-        if sum(declared_rows) < MIN_ROWS:
-            raise BadInput(
-                f"{table.key}: {sum(declared_rows)} rows were declared, too few to learn from; "
-                f"give a table of {MIN_ROWS} or more."
-            )
-        _check_delta(privacy, sum(declared_rows), "declared", table.key)
+    if declared_rows and sum(declared_rows) < MIN_ROWS:
+        raise BadInput(
+            f"{table.key}: {sum(declared_rows)} rows were declared, too few to learn from; "
+            f"give a table of {MIN_ROWS} or more."
+        )
 
 
 def _check_model(path: Path, method: Method, *, release: bool) -> None:
@@ -680,8 +683,8 @@ def _check_model(path: Path, method: Method, *, release: bool) -> None:
 
 
 def _check_delta(privacy: Privacy, num_rows: float, known: str, name: str, spent: str = "") -> None:
-    """Raises Refused for a delta at which a release might publish whole records: 1 / rows or more,
-    where rows are declared or counted with noise, and never the true number."""
+    """Raises Refused for a delta at which whole records might be published: 1 / rows or more. In a
+    release rows are declared or counted with noise, and never the true number."""
     if privacy.delta * num_rows >= 1:
         raise Refused(
             f"{name}: delta is {privacy.delta:g}, and from 1 / rows on whole records might be "
@@ -690,30 +693,32 @@ def _check_delta(privacy: Privacy, num_rows: float, known: str, name: str, spent
         )
 
 
-def delta_for(delta: float, declared_rows: int | Sequence[int]) -> float:
+def delta_for(delta: float, num_rows: int) -> float:
     """Return the delta of a run: the default one is lowered to a power of ten that is at most a
-    tenth of 1 / rows, where so many rows are declared. Another one is what was asked for."""
-    numbers = np.atleast_1d(np.array(declared_rows, dtype=object))
-    rows = sum(number for number in numbers if isinstance(number, int | np.integer))
-    if delta != DELTA or rows * DELTA <= 0.1:
+    tenth of 1 / rows. Another one is what was asked for."""
+    if delta != DELTA or num_rows * DELTA <= 0.1:
         return delta
-    return float(10.0 ** np.floor(np.log10(0.1 / rows)))
+    return float(10.0 ** np.floor(np.log10(0.1 / num_rows)))
 
 
 def delta_notes(asked: Asked) -> list[str]:
-    """A line, for the owner alone, on a delta that was chosen, or that is not far below 1 / rows.
+    """A line, for the owner alone, on a delta that was lowered, or that is not far below 1 / rows.
 
     Where no rows are declared it follows from the true number, which it does not say.
     """
     delta, rows = asked.promised.delta, sum(asked.declared_rows)
-    if rows and delta == delta_for(DELTA, rows) != DELTA:
-        return [f"delta is {delta:g}, for {rows:,} rows were declared"]
-    if rows or delta * len(asked.table) <= 0.1:
+    if rows:
+        said = f"the default delta, {DELTA:g}, is lowered to {delta:g}, for {rows:,} rows were"
+        return [f"{said} declared"] * asked.delta_lowered
+    if asked.delta_lowered:
+        found = f"the default delta, {DELTA:g}, is lowered to {delta:g} in this rehearsal"
+    elif delta * len(asked.table) > 0.1:
+        found = f"delta {delta:g} is not far below 1 / rows, and a release is refused from there on"
+    else:
         return []
     return [
-        f"for you alone, as it was counted in the real rows: delta {delta:g} is not far below 1 / "
-        "rows, and a release is refused from 1 / rows on. Say how many rows there are "
-        "(declared_rows, --declared-rows), or give a smaller delta (delta=, --delta)"
+        f"for you alone, as it was counted in the real rows: {found}. For a release, say how many "
+        "rows there are (declared_rows, --declared-rows), or give a smaller delta (delta=, --delta)"
     ]
 
 

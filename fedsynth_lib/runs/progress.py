@@ -1,15 +1,15 @@
 """Progress of a grid: a line that says what is computed, and a bar."""
 
-import os
 import sys
 
 from tqdm import tqdm
 
 
 def watched() -> bool:
-    """Whether stderr is a terminal, or a notebook that a person runs (not the runner)."""
-    notebook = "ipykernel" in sys.modules and "FEDSYNTH_RUN_LOG" not in os.environ
-    return notebook or sys.stderr.isatty()
+    """Whether stderr is a terminal, or a notebook that a person runs, who could be asked for input
+    there (neither by the runner nor by nbconvert)."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return getattr(getattr(shell, "kernel", None), "_allow_stdin", sys.stderr.isatty())
 
 
 def duration(seconds: float) -> str:

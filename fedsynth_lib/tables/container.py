@@ -169,6 +169,11 @@ class Container:
             )
 
     @property
+    def in_memory(self) -> bool:
+        """Whether it is of a DataFrame, whose fields have the name of their dtype."""
+        return any(b"dtype" in (field.metadata or {}) for field in self.types or ())
+
+    @property
     def suffix(self) -> str:
         """The ending of a file of this kind."""
         text = ".tsv" if self.separator == "\t" else ".csv"
@@ -334,10 +339,14 @@ class Container:
         dtypes and the labels of its columns; a fresh RangeIndex.
 
         Whole numbers and truth values with gaps, which only pandas' nullable dtypes hold, have
-        these. Rows of a text file are as `FileColumn.restore` gives them.
+        these. Rows of a text file are as `FileColumn.restore` gives them, but that a column of
+        numbers and of codes for a missing one is all text.
         """
         if self.types is None:
-            return rows.reset_index(drop=True)
+            columns = {column.name: column for column in form.columns}
+            mixed = [n for n in rows if pd.api.types.infer_dtype(rows[n]).startswith("mixed")]
+            texts = {name: columns[name].texts(rows[name]).replace("", None) for name in mixed}
+            return rows.assign(**texts).reset_index(drop=True)
         found = {}
         for name, array in zip(rows, self._arrays(rows, form), strict=True):
             notes = self.types.field(name).metadata or {}
