@@ -6,9 +6,9 @@ They need the real table (FEDSYNTH_MIRROR or data/raw) and a machine that does n
 import time
 import warnings
 
-import numpy as np
 import pytest
 import torch
+from timing import report, seconds
 from torch import nn
 
 from fedsynth_lib.core.contract import Client, Noise, stream
@@ -24,27 +24,12 @@ from fedsynth_lib.tables.load import load_table
 
 pytestmark = pytest.mark.bench
 CPU = torch.device("cpu")
+CORES = {"clock": time.process_time, "warm": True}
 
 
 @pytest.fixture(scope="module")
 def adult():
     return load_table("adult", work="leitner2023")
-
-
-def seconds(work, repeats=3):
-    """Median processor time of `work`, after one call that is not counted."""
-    work()
-    times = []
-    for _ in range(repeats):
-        begin = time.process_time()
-        work()
-        times.append(time.process_time() - begin)
-    return float(np.median(times))
-
-
-def report(capsys, what, ours, theirs, peer):
-    with capsys.disabled():
-        print(f"\n{what}: ours {ours:.3f} s, {peer} {theirs:.3f} s, ratio {theirs / ours:.2f}")
 
 
 def test_the_mixture_encoder_against_scikit_learn(adult, capsys):
@@ -60,8 +45,8 @@ def test_the_mixture_encoder_against_scikit_learn(adult, capsys):
             for column in columns:
                 BayesianGaussianMixture(n_components=10, **options).fit(column[:, None])
 
-    own = seconds(lambda: [modes.fit_variational(column, seed=0) for column in columns])
-    peer = seconds(theirs, 1)
+    own = seconds(lambda: [modes.fit_variational(column, seed=0) for column in columns], 3, **CORES)
+    peer = seconds(theirs, 1, **CORES)
     report(capsys, "mixtures of Adult's six numbers", own, peer, "scikit-learn")
     assert peer / own > 3 and own < 5
 
@@ -88,7 +73,7 @@ def test_a_private_step_against_an_ordinary_one(adult, capsys):
     private = steps_of(adult, dp_fed_ctgan.Config(), noise)
     published = {**dp_fed_ctgan.AS_PUBLISHED, "encoding": "variational", "condition_weight": 1.0}
     ordinary = steps_of(adult, dp_fed_ctgan.Config(**published, clip=None), None)
-    own, peer = seconds(private, 5), seconds(ordinary, 5)
+    own, peer = (seconds(each, 5, **CORES) for each in (private, ordinary))
     report(capsys, "20 steps at batch 500, private", own, peer, "ordinary steps")
     assert own / peer < 1.5
 
@@ -126,7 +111,7 @@ def test_private_gradients_against_the_hooks_of_opacus(capsys):
         for p in hooked.parameters():
             p.grad = torch.einsum("i,i...", factors, p.grad_sample) / 500
 
-    own, peer = seconds(ours, 5), seconds(theirs, 5)
+    own, peer = (seconds(each, 5, **CORES) for each in (ours, theirs))
     report(capsys, "clipped gradients of 500 records", own, peer, "Opacus's hooks")
     assert peer / own > 5
 

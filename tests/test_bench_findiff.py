@@ -6,6 +6,7 @@ import time
 import numpy as np
 import pytest
 import torch
+from timing import seconds
 
 from fedsynth_lib.core.contract import Client, Noise, stream
 from fedsynth_lib.methods.diffusion import findiff
@@ -21,16 +22,6 @@ def rows():
     """13,000 encoded rows of Adult, half of what one of two clients would have."""
     table = load_table("adult", work="sattarov2024")
     return findiff.encoder(table.schema, findiff.Config()), table
-
-
-def seconds(step, repeats, clock=time.process_time):
-    """The least time of some repeats."""
-    found = []
-    for _ in range(repeats):
-        begin = clock()
-        step()
-        found.append(clock() - begin)
-    return min(found)
 
 
 @pytest.mark.parametrize(("batch", "updates", "limit"), [(512, 5, 1.5), (16, 40, 2.0)])
@@ -50,9 +41,7 @@ def test_a_private_step_against_an_ordinary_one(rows, batch, updates, limit):
         return lambda: findiff.client_step(state, client, config, noise, stream(1))
 
     both = [steps(None), steps(Noise(1.5, stream(2)))]
-    spent = np.min(
-        [[seconds(each, 1, time.perf_counter) for each in both] for _ in range(8)], axis=0
-    )
+    spent = np.min([[seconds(each) for each in both] for _ in range(8)], axis=0)
     ratio = spent[1] / spent[0]
     print(
         f"batch {batch}: {1e3 * spent[0] / updates:.1f} ms, private "
@@ -83,6 +72,7 @@ def test_sampling_against_bare_products_of_the_same_shapes():
         with torch.no_grad():
             schedule.denoised(start, network)
 
-    ratio = seconds(sampled, 3) / seconds(floor, 3)
+    least = {"clock": time.process_time, "of_all": min}
+    ratio = seconds(sampled, 3, **least) / seconds(floor, 3, **least)
     print(f"sampling takes {ratio:.2f} times the bare products")
     assert np.isfinite(ratio) and ratio < 1.15

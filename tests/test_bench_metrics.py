@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from dython.nominal import associations as dython_associations
 from mixed_table import independent_columns
+from timing import report, seconds
 
 from fedsynth_lib.metrics import attacks, fidelity
 from fedsynth_lib.metrics.evaluation import evaluate
@@ -23,17 +24,6 @@ def adult():
     return split(load_table("adult", work="martinez2024"), seed=0)
 
 
-def seconds(work, repeats):
-    """Median wall time of `work`, after one call that is not counted."""
-    work()
-    times = []
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - begin)
-    return float(np.median(times))
-
-
 def test_associations_against_dython(adult, capsys):
     frame, schema = adult[0].frame, adult[0].schema
 
@@ -42,16 +32,12 @@ def test_associations_against_dython(adult, capsys):
             frame, nominal_columns=list(schema.categorical), compute_only=True
         )["corr"]
 
-    ours = seconds(lambda: fidelity.associations(frame, schema), 7)
-    theirs = seconds(peer, 5)
+    ours = seconds(lambda: fidelity.associations(frame, schema), 7, warm=True)
+    theirs = seconds(peer, 5, warm=True)
     np.testing.assert_allclose(
         fidelity.associations(frame, schema), peer().to_numpy(float), atol=1e-8
     )
-    with capsys.disabled():
-        print(
-            f"\nassociations, {len(frame):,} rows: ours {ours:.4f} s, dython {theirs:.3f} s: "
-            f"{theirs / ours:.0f} x"
-        )
+    report(capsys, f"associations, {len(frame):,} rows", ours, theirs, "dython")
     assert theirs / ours > 5
 
 

@@ -4,11 +4,11 @@ They need the real Adult table (FEDSYNTH_MIRROR or data/raw), and take some minu
 peers do.
 """
 
-import time
 import warnings
 
 import numpy as np
 import pytest
+from timing import report, seconds
 
 from fedsynth_lib.core import secure_sum
 from fedsynth_lib.core.contract import Client, Update, stream
@@ -23,16 +23,6 @@ pytestmark = pytest.mark.bench
 @pytest.fixture(scope="module")
 def adult():
     return split(load_table("adult", work="martinez2024"), seed=0)[0]
-
-
-def seconds(work, repeats=3):
-    """Median wall time of `work`."""
-    times = []
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - begin)
-    return float(np.median(times))
 
 
 def test_training_against_datasynthesizer(adult, tmp_path, capsys):
@@ -50,23 +40,19 @@ def test_training_against_datasynthesizer(adult, tmp_path, capsys):
             describer.describe_dataset_in_correlated_attribute_mode(str(csv), k=2, epsilon=0)
 
     parts = split_clients(adult, "label_skew", 5, seed=0)
-    ours = seconds(lambda: settings.federated(bn, adult, parts, seed=1))
-    peer = seconds(theirs, repeats=1)
-    with capsys.disabled():
-        print(
-            f"\nFedBN, 5 clients, train and sample: {ours:.2f} s; DataSynthesizer, central, "
-            f"train: {peer:.1f} s"
-        )
+    ours = seconds(lambda: settings.federated(bn, adult, parts, seed=1), 3)
+    peer = seconds(theirs)
+    what = "FedBN, 5 clients, train and sample; the peer centrally, train"
+    report(capsys, what, ours, peer, "DataSynthesizer")
     assert ours <= 3.0 and peer / ours >= 10
 
 
 def test_sampling_against_pgmpy(adult, capsys):
     run = settings.central(bn, adult, seed=1)
     network = bn.to_pgmpy(run.state, bn.Config(), adult.schema.names)
-    ours = seconds(lambda: bn.sample(run.state, 26_049, bn.Config(), stream(1)))
-    peer = seconds(lambda: network.simulate(26_049, seed=1, show_progress=False))
-    with capsys.disabled():
-        print(f"\nsampling 26,049 rows: {ours:.3f} s; pgmpy simulate: {peer:.2f} s")
+    ours = seconds(lambda: bn.sample(run.state, 26_049, bn.Config(), stream(1)), 3)
+    peer = seconds(lambda: network.simulate(26_049, seed=1, show_progress=False), 3)
+    report(capsys, "sampling 26,049 rows", ours, peer, "pgmpy")
     assert peer / ours >= 3
 
 
@@ -98,7 +84,7 @@ def test_in_process_federation_costs_little(adult, capsys):
 
     by_hand(), by_grid()
     # interleaved: drift hits both
-    pairs = [(seconds(by_hand, 1), seconds(by_grid, 1)) for _ in range(9)]
+    pairs = [(seconds(by_hand), seconds(by_grid)) for _ in range(9)]
     plain, grid = np.median(pairs, axis=0)
     with capsys.disabled():
         print(

@@ -23,32 +23,24 @@ FILE = File("big.csv", sha256=hashlib.sha256(CONTENT).hexdigest(), stored="big.c
 
 
 class Server:
-    """Serves `files` (path -> bytes); `cut` ends each answer after so many bytes, as a broken line
-    does."""
+    """Serves `files` (path -> bytes); each of `cuts` ends an answer after so many bytes, as a broken
+    line does."""
 
     def __init__(self):
-        self.files, self.ranges, self.cut, self.honours_range = {}, [], None, True
+        self.files, self.asked, self.cuts = {}, [], []
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self):
                 body = outer.files.get(self.path)
-                wanted = self.headers.get("Range")
-                outer.ranges.append(wanted)
+                outer.asked.append(self.path)
                 if body is None:
                     return self.send_error(404)
-                start = (
-                    int(wanted.split("=")[1].rstrip("-")) if wanted and outer.honours_range else 0
-                )
-                if start >= len(body):
-                    return self.send_error(416)
-                self.send_response(206 if start else 200)
-                self.send_header("Content-Length", str(len(body) - start))
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                    self.wfile.write(
-                        body[start:] if outer.cut is None else body[start : start + outer.cut]
-                    )
+                    self.wfile.write(body[: outer.cuts.pop()] if outer.cuts else body)
 
             def log_message(self, *_):
                 pass
@@ -90,38 +82,14 @@ def test_a_download_lands_whole(server, tmp_path, capfd):
     assert "t/big.csv" in capfd.readouterr().err  # progress
 
 
-def test_a_broken_download_goes_on_where_it_stopped(server, tmp_path):
-    server.files["/big.csv"], server.cut = CONTENT, 5 * fetch.RECEIVE + 1  # the odd byte is lost
-    with pytest.raises(fetch.Unavailable, match="goes on from there"):
+def test_a_broken_download_begins_again_and_leaves_nothing(server, tmp_path):
+    server.files["/big.csv"], server.cuts = CONTENT, [1_000] * fetch.ATTEMPTS
+    with pytest.raises(fetch.Unavailable, match="broke off"):
         fetch.download(f"{server.url}/big.csv", tmp_path / "t", FILE)
-    assert server.ranges == [
-        None,
-        f"bytes={5 * fetch.RECEIVE}-",
-        f"bytes={10 * fetch.RECEIVE}-",
-    ]  # three attempts in one go
-    assert left_in(tmp_path / "t") == ["big.csv.part"]
-    server.cut, server.ranges = None, []
+    assert left_in(tmp_path / "t") == [] and not server.cuts
+    server.cuts = [1_000]
     path = fetch.download(f"{server.url}/big.csv", tmp_path / "t", FILE)
-    assert server.ranges == [f"bytes={15 * fetch.RECEIVE}-"]
     assert path.read_bytes() == CONTENT
-    assert left_in(tmp_path / "t") == ["big.csv"]
-
-
-def test_a_server_that_cannot_resume_sends_it_all_again(server, tmp_path):
-    server.files["/big.csv"], server.honours_range = CONTENT, False
-    (tmp_path / "t").mkdir()
-    (tmp_path / "t" / "big.csv.part").write_bytes(CONTENT[:1000])
-    assert fetch.download(f"{server.url}/big.csv", tmp_path / "t", FILE).read_bytes() == CONTENT
-
-
-@pytest.mark.parametrize(
-    "beginning", [b"of another version", CONTENT + b"too long"], ids=["other", "longer"]
-)
-def test_a_part_of_another_version_is_thrown_away(server, tmp_path, beginning):
-    server.files["/big.csv"] = CONTENT
-    (tmp_path / "t").mkdir()
-    (tmp_path / "t" / "big.csv.part").write_bytes(beginning)
-    assert fetch.download(f"{server.url}/big.csv", tmp_path / "t", FILE).read_bytes() == CONTENT
     assert left_in(tmp_path / "t") == ["big.csv"]
 
 
@@ -192,14 +160,14 @@ def test_downloads_at_once_give_one_file(server, tmp_path):
     """Many times: whoever comes second may meet the .part file just as the first takes it away."""
     server.files["/big.csv"] = CONTENT
     for folder in (tmp_path / str(turn) for turn in range(20)):
-        server.ranges.clear()
+        server.asked.clear()
         with ThreadPoolExecutor(8) as pool:
             tasks = [
                 pool.submit(fetch.download, f"{server.url}/big.csv", folder, FILE)
                 for _ in range(16)
             ]
         assert {task.result().read_bytes() == CONTENT for task in tasks} == {True}
-        assert server.ranges == [None]
+        assert server.asked == ["/big.csv"]
         assert left_in(folder) == ["big.csv"]
 
 

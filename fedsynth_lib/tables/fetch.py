@@ -1,7 +1,7 @@
 """Where a table's files are: data/raw, FEDSYNTH_MIRROR, the official address; checked and fetched.
 
-Downloads show progress, go on where they stopped (`.part` file, HTTP Range), are checked against
-their SHA-256 and only then land in data/raw, so what lies there is complete.
+Downloads show progress, are checked against their SHA-256, and only then get their name in
+data/raw, so each file there is complete.
 """
 
 import contextlib
@@ -27,8 +27,8 @@ from fedsynth_lib.tables.registry import Entry, File
 
 CONNECT_SECONDS = 5  # offline must be noticed quickly
 READ_SECONDS = 30
-ATTEMPTS = 3  # a broken connection is taken up again this often
-RECEIVE = 1 << 14  # bytes at a time; a broken connection loses less than this
+ATTEMPTS = 3  # a download whose connection breaks off begins again this often
+RECEIVE = 1 << 14  # bytes at a time
 
 _unreachable: set[str] = set()  # hosts that did not answer in this process
 
@@ -132,8 +132,7 @@ def fetch(folder: str, file: File, tried: list[str]) -> Path | None:
 def download(url: str, folder: Path, file: File) -> Path:
     """Fetches `url`, checks it, and puts it into `folder`; a zip's member is taken out of it.
 
-    Raises Unavailable (what arrived stays in a .part file for the next time), or BadInput for
-    a wrong checksum (nothing stays behind).
+    Raises Unavailable, or BadInput for a wrong checksum; nothing stays behind.
     """
     remote_name = Path(urlsplit(url).path).name
     # Not every address ends in the file's name (figshare's is a number): then it is the stored
@@ -145,64 +144,43 @@ def download(url: str, folder: Path, file: File) -> Path:
     with locked(project_root() / "data" / "cache" / "locks" / f"{folder.name}_{remote_name}.lock"):
         if target.is_file():  # another process was faster
             return target
-        resumed = part.is_file()
-        _receive(url, part)
+        arrived = target.with_name(f"{file.name}.unzipped") if is_zip else part
         try:
-            return _put_in_place(part, target, file, url, is_zip)
-        except BadInput:
-            if not resumed:
-                raise
-        # what was there already is of another version: once more from the start
-        _receive(url, part)
-        return _put_in_place(part, target, file, url, is_zip)
-
-
-def _put_in_place(part: Path, target: Path, file: File, url: str, is_zip: bool) -> Path:
-    """Check what arrived and give it its name; of a zip, its member. Nothing else stays behind."""
-    arrived = target.with_name(f"{file.name}.unzipped") if is_zip else part
-    try:
-        if is_zip:
-            _unzip(part, arrived, file.name, url)
-        # The target's name tells how the content is compressed.
-        check(arrived, file, suffix=target.suffix, url=url)
-        os.replace(arrived, target)
-    finally:
-        part.unlink(missing_ok=True)
-        arrived.unlink(missing_ok=True)
+            _receive(url, part)
+            if is_zip:
+                _unzip(part, arrived, file.name, url)
+            # The target's name tells how the content is compressed.
+            check(arrived, file, suffix=target.suffix, url=url)
+            os.replace(arrived, target)
+        finally:
+            part.unlink(missing_ok=True)
+            arrived.unlink(missing_ok=True)
     return target
 
 
 def _receive(url: str, part: Path) -> None:
-    """Append to the .part file what is missing of `url`."""
-    for attempt in range(ATTEMPTS):
-        start = part.stat().st_size if part.is_file() else 0
-        headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
+    """Write the content of `url` to the .part file."""
+    options = {"stream": True, "timeout": (CONNECT_SECONDS, READ_SECONDS)}
+    for _ in range(ATTEMPTS):
         try:
-            with requests.get(
-                url, headers=headers, stream=True, timeout=(CONNECT_SECONDS, READ_SECONDS)
-            ) as answer:
-                # nothing is missing, or the part is of another version
-                if start and answer.status_code == 416:
-                    return
+            with requests.get(url, headers={"Accept-Encoding": "identity"}, **options) as answer:
                 if answer.status_code >= 400:
                     raise Unavailable(f"HTTP {answer.status_code}")
                 part.parent.mkdir(parents=True, exist_ok=True)
-                # a server that does not know ranges sends it from the beginning
-                with part.open("ab" if answer.status_code == 206 else "wb") as stream:
+                with part.open("wb") as stream:
                     _copy(answer, stream, f"{part.parent.name}/{part.stem}")
             return
         except requests.exceptions.RequestException as error:
-            if attempt == 0 and (not part.is_file() or part.stat().st_size == start):
+            if not part.is_file():
                 _unreachable.add(urlsplit(url).netloc)
                 raise Unavailable("host not reachable") from error
-    raise Unavailable("the connection broke off; the next run goes on from there")
+    raise Unavailable("the connection broke off")
 
 
 def _copy(answer: requests.Response, stream: BinaryIO, label: str) -> None:
-    length, start = answer.headers.get("Content-Length"), stream.tell()
+    length = answer.headers.get("Content-Length")
     with tqdm(
-        total=int(length) + start if length else None,
-        initial=start,
+        total=int(length) if length else None,
         desc=label,
         unit="B",
         unit_scale=True,
