@@ -9,9 +9,10 @@ import pandas as pd
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.release import analyses
+from fedsynth_lib.release.open_levels import with_levels
 from fedsynth_lib.tables.container import Container, Source
 from fedsynth_lib.tables.files import NOT_A_NUMBER
-from fedsynth_lib.tables.kinds import FileColumn
+from fedsynth_lib.tables.kinds import FileColumn, as_texts
 from fedsynth_lib.tables.load import Table
 
 OF_FILES = ("kind", "separator", "encoding", "header")  # of a `Container`
@@ -61,9 +62,20 @@ class Checked:
 def checked(table: Table, path: Source, wanted: Sequence[str] = ()) -> Checked:
     """The form and these analyses of a real table and of a synthetic file or DataFrame."""
     plans = [analyses.read(text) for text in wanted]
+    table = _with_levels_of(table, path)
     form = compare_form(table, path)
     found = [analyses.compare(plan, table, path) for plan in plans]
     return Checked(form, pd.concat(found, ignore_index=True) if found else analyses.NONE)
+
+
+def _with_levels_of(table: Table, path: Source) -> Table:
+    """The real table with the levels of open columns that the synthetic rows have."""
+    if not table.form.open:
+        return table
+    kept = [c for c in table.form.columns if c.name not in table.form.left_out]
+    raw = Container.of(path).raw(path, [column.name for column in kept])
+    opened = [column for column in kept if column.is_open and column.name in raw]
+    return with_levels(table, {c.name: sorted(set(c.labels(raw[c.name]))) for c in opened})
 
 
 def compare_form(table: Table, path: Source) -> pd.DataFrame:
@@ -122,7 +134,11 @@ def _column(
             types = [field.type for field in fields]
         if types[0] != types[1]:
             parts.append(f"its type is {types[0]}, not {types[1]}")
-    return column.kind, real_gaps, share, "; ".join(parts)
+    kind = column.kind
+    if column.other:
+        others = float((as_texts(raw) == column.other).mean())
+        kind += f"; {others:.1%} here are {column.other!r}"
+    return kind, real_gaps, share, "; ".join(parts)
 
 
 def _values(column: FileColumn, raw: pd.Series) -> list[str]:

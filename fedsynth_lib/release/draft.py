@@ -129,7 +129,8 @@ WARNING = """\
 # is documented instead. A release takes it as public, and its statement names it.
 # A [[rule]] holds in all rows of the file: it was read from them, and so were its groups.
 # A line `question = ...` asks what only you can know. Correct the column, and delete the line; a
-# long list of categories that you want is answered by `keep = true`.
+# long list of categories that you want is answered by `keep = true`, and one that is not public by
+# `categories = "open"`: a run then selects those that many rows have, from noisy counts.
 """
 
 
@@ -855,7 +856,8 @@ def _categories(seen: Seen, most: int = MOST_LISTED) -> FileColumn:
         (
             len(labels) > MAX_CATEGORIES,
             f"{len(labels)} categories: is this the documented list? Then write keep = true, or "
-            'delete this question. If it is free text, write kind = "text" instead of them.',
+            'delete this question. If nobody may know which there are, write categories = "open": '
+            'noisy counts then select them. If it is free text, write kind = "text" instead.',
         ),
         (words, f"Is {words} a missing value here, and no category?"),
         (

@@ -18,7 +18,7 @@ from scipy.special import stdtrit
 from fedsynth_lib.core.contract import BadInput, Charge, Privacy, stream
 from fedsynth_lib.core.errors import MOST_SEED, checked_rows
 from fedsynth_lib.federation.settings import ROW_COUNT
-from fedsynth_lib.release import your_table
+from fedsynth_lib.release import open_levels, your_table
 from fedsynth_lib.release.saved import SavedModel
 from fedsynth_lib.tables.kinds import refuse_first
 from fedsynth_lib.tables.load import Table
@@ -88,15 +88,16 @@ def _learned_again(
     rng, said = stream(seed, "means", number), model.statement
     places = rng.integers(len(pool), size=sum(model.sizes))
     rows, fresh = pool.iloc[places].reset_index(drop=True), int(rng.integers(MOST_SEED))
-    counted = [e["noise_multiplier"] for e in said["entries"] if e["what"] == ROW_COUNT]
+    paid = [each for each in said["entries"] if each["what"] in (ROW_COUNT, open_levels.COUNTS)]
+    delta = said["delta"] - said.get("open_levels", {}).get("delta", 0.0)
     made = your_table.run(
         model.method,
         Table("rows of the model", rows, model.form.schema, "own", form=model.form),
         np.split(np.arange(len(rows)), np.cumsum(model.sizes)[:-1]),
         config=model.config,
-        privacy=Privacy(said["budget"], said["delta"]),
+        privacy=Privacy(said["budget"], delta),
         sizes=model.sizes,
-        before=[Charge(ROW_COUNT, "laplace", noise) for noise in counted],
+        before=[Charge(e["what"], e["mechanism"], e["noise_multiplier"]) for e in paid],
         seed=fresh,
         num_rows=_many(model),
     )

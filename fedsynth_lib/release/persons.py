@@ -33,7 +33,7 @@ def rows_that_count(table: Table, *, site: str = "", key: bytes) -> Table:
     """
     if table.persons is None:
         return table
-    draws = row_draws(table.frame, key=key, purpose="unit", persons=table.persons)
+    draws = row_draws(table.content, key=key, purpose="unit", persons=table.persons)
     rows = pd.DataFrame({"person": table.persons, "draw": draws}).sort_values("draw")
     if site:
         rows["site"] = table.frame[site].cat.codes

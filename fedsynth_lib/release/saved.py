@@ -374,6 +374,8 @@ def _parsed(column: FileColumn, value: Any) -> dict[str, pd.Series]:
         takes = f"it takes {', '.join(map(repr, column.categories[:10]))}"
         takes += ", ..." * (len(column.categories) > 10)
     try:
+        if column.other and value is not None and str(value) not in column.categories:
+            raise BadInput(cannot)
         if isinstance(value, bool) and column.kind == "numeric":
             raise BadInput(cannot)
         return dict(column.check(pd.Series([None if gap else value])))

@@ -40,7 +40,7 @@ from fedsynth_lib.core.store import (
 from fedsynth_lib.federation.settings import ROW_COUNT, federated, planned
 from fedsynth_lib.methods import DEFAULT, METHODS, from_file
 from fedsynth_lib.methods.release import DELTA, fitting, private_config
-from fedsynth_lib.release import noisy_tables, saved
+from fedsynth_lib.release import noisy_tables, open_levels, saved
 from fedsynth_lib.release.ask import answered
 from fedsynth_lib.release.draft import draft_path, draft_text, propose_schema
 from fedsynth_lib.release.persons import for_persons, row_budget, rows_that_count, unit_of
@@ -278,7 +278,7 @@ def split(table: Table, *, key: bytes, release: bool = False) -> tuple[Table, Ta
             f"{MIN_ROWS} or more."
         )
     by = {"key": key, "persons": table.persons}
-    aside, train = by_hash(table.frame, [TEST_SHARE, 1 - TEST_SHARE], purpose="split", **by)
+    aside, train = by_hash(table.content, [TEST_SHARE, 1 - TEST_SHARE], purpose="split", **by)
     if min(len(aside), len(train)) == 0 and not release:
         raise BadInput(
             f"{table.key}: all rows fell on one side of the split; give a file with more rows."
@@ -298,7 +298,7 @@ def clients(
     if not site:
         check_clients(max(num_clients, 1) if release else len(table), num_clients, table.key)
         by = {"key": key, "persons": table.persons}
-        parts = by_hash(table.frame, [1.0] * num_clients, purpose="deal", **by)
+        parts = by_hash(table.content, [1.0] * num_clients, purpose="deal", **by)
         if min(map(len, parts)) == 0 and not release:
             raise BadInput(
                 f"{table.key}: a client of {num_clients} would have no row; take fewer clients."
@@ -600,6 +600,7 @@ def prepare(
     if known_rows:
         _check_delta(promised, known_rows, "declared" if sizes else "counted", table.key)
     privacy = row_budget(promised, max(1, table.form.most_rows))
+    open_levels.check(table, privacy, several=bool(site or num_clients > 1), where=where)
     if sizes:  # else they are counted, with noise, when the run begins
         config = fitting(config, table.schema, sum(sizes) * (1 - TEST_SHARE), privacy.epsilon)
     checked_epsilon(most_epsilon, "most_epsilon")
@@ -731,7 +732,7 @@ def rare_classes(asked: Asked) -> list[str]:
     """
     train, privacy = asked.train, asked.privacy
     target, columns = train.schema.target, len(train.schema.columns)
-    if target not in train.schema.categorical:
+    if target not in train.schema.categorical or target in train.form.open:
         return []
     once = np.sqrt(2 * np.log(1 / privacy.delta) * columns) if privacy.delta else 2**0.5 * columns
     few = int(np.ceil(10 * once / privacy.epsilon))
@@ -781,18 +782,24 @@ def _carried_out(
     begin: Callable[[str, int], None],
 ) -> Made:
     epsilon, seed = asked.privacy.epsilon, None if asked.release else asked.seed
+    plan = open_levels.planned(asked.table.form, asked.privacy)
+    privacy, before = (plan.rest, [plan.charge]) if plan else (asked.privacy, [])
     known = {"site": asked.site, "declared_rows": asked.declared_rows}
     sizes, counted = declared_sizes(asked.parts, **known, epsilon=epsilon, seed=seed)
     config = fitting(asked.config, asked.table.schema, sum(sizes), epsilon)
-    options = {"config": config, "privacy": asked.privacy}
-    options |= {"sizes": sizes, "before": counted, "seed": asked.seed}
+    options = {"config": config, "privacy": privacy, "seed": asked.seed}
+    options |= {"sizes": sizes, "before": [*counted, *before]}
     if begun:
         _check_planned(asked, begun, **options)
+    if plan:
+        asked, found = _selected(asked, plan, options)
     clients = "one client" if len(asked.parts) == 1 else f"{len(asked.parts)} clients"
     say(f"{asked.method.name} learns from {clients}, which may take minutes")
     if "marginals" in asked.method.client_step.__module__:  # how long a network takes is unknown
         begin("learning", LEARNS)
     made, table = run(asked.method, asked.train, asked.parts, **options), asked.table
+    if plan:
+        made = replace(made, statement=plan.said(made.statement, found, sum(sizes)))
     made = replace(made, statement=for_persons(made.statement, table.form, asked.promised))
     model = saved.saved(
         made,
@@ -832,6 +839,25 @@ def _carried_out(
         paths["tables"] = asked.tables
         note(OF_TABLES.format(folder=asked.tables))
     return found
+
+
+def _selected(
+    asked: Asked, plan: open_levels.Plan, options: dict[str, Any]
+) -> tuple[Asked, open_levels.Found]:
+    """The tables with the levels that noisy counts select in the rows to learn from.
+
+    The noise of the method is settled beforehand, so that it does not depend on what is selected.
+    """
+    fixed = {name: options[name] for name in ("privacy", "sizes", "before", "seed")}
+    table, config, _ = _as_counted(asked.method, asked.train, options["config"])
+    job, _ = planned(asked.method, table, asked.parts, config=config, **fixed)
+    noise = float(np.max(job.noise_multiplier))
+    options["privacy"] = replace(options["privacy"], noise_multiplier=noise)
+    rng = np.random.default_rng() if asked.release else stream(asked.seed, "open levels")
+    found = plan.select(asked.train, rng)
+    tables = {"table": asked.table, "train": asked.train, "holdout": asked.holdout}
+    known = {name: open_levels.with_levels(each, found.levels) for name, each in tables.items()}
+    return replace(asked, **known), found
 
 
 def _drawn(
@@ -920,11 +946,10 @@ def _begin(asked: Asked) -> Begun:
     return open_register().begin(asked.known, asked.book, **said)
 
 
-def _check_planned(
-    asked: Asked, begun: Begun, *, sizes: Sequence[int], before: Sequence[Charge], **options: Any
-) -> None:
+def _check_planned(asked: Asked, begun: Begun, *, sizes: Sequence[int], **options: Any) -> None:
     """Whatever else refuses the run, by the number of rows that it is taken to have: so a setting
     that cannot be is found before the run has begun, and costs the count of the rows at most."""
+    before = [charge for charge in options["before"] if charge.what == ROW_COUNT]
     cost = epsilon_of(before) * max(1, asked.table.form.most_rows) if before else 0.0
     try:
         if before:
@@ -938,7 +963,7 @@ def _check_planned(
                 )
             _check_delta(asked.promised, num_rows, "counted with noise", asked.table.key, spent)
         table, config, _ = _as_counted(asked.method, asked.train, options.pop("config"))
-        options |= {"config": config, "sizes": sizes, "before": before}
+        options |= {"config": config, "sizes": sizes}
         planned(asked.method, table, asked.parts, **options)
     except BadInput:
         begun.give_up(cost, 0.0, "no rows, but their number" if before else "nothing")

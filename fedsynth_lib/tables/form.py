@@ -20,6 +20,8 @@ from fedsynth_lib.core.contract import BadInput, BadRows
 from fedsynth_lib.core.errors import checked_rows
 from fedsynth_lib.tables.encode import NO_VALUE, EqualWidthBins
 from fedsynth_lib.tables.kinds import (
+    OPEN,
+    OTHER,
     FileColumn,
     Gaps,
     is_formula,
@@ -51,7 +53,8 @@ SHAPES: dict[str, tuple[tuple[type, ...], str]] = {
     **dict.fromkeys(YES_OR_NO, ((bool,), "true or false")),
     **dict.fromkeys(TEXTS, ((str,), "a list of texts, each in quotation marks")),
 }
-ENTRIES = {*(each.name for each in fields(FileColumn)), "ignore"}
+ENTRIES = {*(each.name for each in fields(FileColumn)), "ignore"} - {"is_open"}
+OPEN_LIST = "open"  # what a file has instead of a list of categories that nobody knows
 MOST_BESIDE = 32  # bins beside several levels that stand apart
 # the parts of a file, and what [table] may say: of registered tables more than of one's own
 PARTS = ("table", "column", "rule", "reader", "file", "work")
@@ -134,6 +137,18 @@ class Form:
     def labels(self) -> tuple[str, ...]:
         """The columns of categories."""
         return tuple(c.name for c in self.columns if c.kind in ("categorical", "boolean"))
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """The columns whose categories nobody knows beforehand."""
+        return tuple(column.name for column in self.columns if column.is_open)
+
+    def refuse_open(self, where: str, what: str) -> None:
+        """Raise BadInput, with what cannot be, for a form with open columns."""
+        if self.open:
+            raise BadInput(
+                f"{where}: column {self.open[0]!r} is open, and {what}; declare its categories."
+            )
 
     @property
     def questions(self) -> tuple[str, ...]:
@@ -445,8 +460,13 @@ def _said(column: FileColumn) -> Iterable[tuple[str, Any]]:
     """What a file has to say of a column."""
     for each in fields(column):
         value = getattr(column, each.name)
+        if column.is_open and each.name in ("categories", "is_open"):
+            if each.name == "is_open":
+                yield "categories", OPEN_LIST
+            continue
         derived = (
-            (each.name == "from_rows" and column.source == READ_FROM_ROWS)
+            (column.is_open and value == {"other": OTHER, "source": OPEN}.get(each.name))
+            or (each.name == "from_rows" and column.source == READ_FROM_ROWS)
             or (each.name == "decimals" and bool(column.written))
             or (each.name == "format" and value == FORMATS.get(column.kind))
         )
@@ -481,6 +501,8 @@ def _column(entry: Any, source: str, name: str) -> FileColumn | str:
     if not isinstance(called, str):
         raise BadInput(f'{name}: a [[column]] has no name in quotation marks; write name = "...".')
     where = f"{name}: column {called!r}"
+    is_open = isinstance(entry, Mapping) and entry.get("categories") == OPEN_LIST
+    entry = {k: v for k, v in entry.items() if not is_open or k != "categories"}
     for key, value in entry.items():
         if key not in ENTRIES:
             raise BadInput(
@@ -494,7 +516,11 @@ def _column(entry: Any, source: str, name: str) -> FileColumn | str:
         return called
     if "kind" not in entry:
         raise BadInput(f'{where} has no kind; write one, such as kind = "numeric".')
-    chosen = {"source": source, **{key: v for key, v in entry.items() if key != "ignore"}}
+    chosen = {
+        "source": source,
+        "is_open": is_open,
+        **{key: v for key, v in entry.items() if key != "ignore"},
+    }
     form = chosen.get("format") or FORMATS.get(chosen["kind"], "")
 
     def in_form(value: Any) -> Any:  # TOML knows dates and times

@@ -23,6 +23,7 @@ import pandas as pd
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.tables.moments import FORMATS, TIMES, Moments, moment_text
 from fedsynth_lib.tables.schema import (
+    READ_FROM_ROWS,
     Column,
     Schema,
     numbers_of,
@@ -49,6 +50,8 @@ PRESENT, GAP = "no", "yes"  # of the column that says whether another one has a 
 A_NUMBER = "a number"  # the same, of a column that says which of several values stands there
 MOST_EXACT = 2**53  # beyond it, a float is no longer every whole number
 SEQUENCE = "sequence"  # a pattern of identifiers: 1, 2, 3 and so on
+OTHER = "(other)"  # the category of values that an open column does not name
+OPEN = "selected from noisy counts"  # the source of an open column
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a cell begins that a spreadsheet runs
 LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ"  # of fresh identifiers; I and O look like digits
 
@@ -60,7 +63,7 @@ FITTING = {
     **dict.fromkeys(("heaps", "step"), ("numeric", *TIMES)),
     **dict.fromkeys(("steps", "below", "above"), ("numeric",)),
     "categories": ("categorical", "boolean"),
-    **dict.fromkeys(("ordered", "keep"), ("categorical",)),
+    **dict.fromkeys(("ordered", "keep", "is_open", "other"), ("categorical",)),
     "format": TIMES,
     "missing": ("numeric", "categorical", "boolean", *TIMES),
     "pattern": ("identifier",),
@@ -111,6 +114,9 @@ class FileColumn:
     heaps: single values that many rows share, such as 0 or the end of a follow-up, in the range or
         not: each is a level of its own beside the others, so it keeps its share.
     ordered: whether the order of the categories means something.
+    other: a category that stands for every value that is not in the list.
+    is_open: nobody knows the categories beforehand (`categories = "open"` in a file): `other` is
+        the only one until a run has selected them (see `release/open_levels.py`).
     format: of dates and times, in the letters of strftime; %-d, %-m, %-H and %-I have no leading
         zero, %^b and %^B are in capitals, %P is am or pm, %3f are milliseconds.
     missing: how the file writes that there is no value. Of several codes each keeps its share; a
@@ -143,6 +149,8 @@ class FileColumn:
     heaps: tuple[float | str, ...] = ()
     categories: tuple[str, ...] = ()
     ordered: bool = False
+    other: str = ""
+    is_open: bool = False
     format: str = ""
     missing: tuple[str, ...] = ()
     below: tuple[str, ...] = ()
@@ -165,6 +173,7 @@ class FileColumn:
                     "change the kind."
                 )
         self._check_steps()
+        self._check_other()
         if self.kind in TIMES:
             object.__setattr__(self, "format", self.format or FORMATS[self.kind])
             self._check_moments()
@@ -273,6 +282,17 @@ class FileColumn:
                 )
             object.__setattr__(self, end, value(steps))
         object.__setattr__(self, "steps", tuple(sorted(steps)))
+
+    def _check_other(self) -> None:
+        if self.is_open:
+            if self.categories not in ((), (self.other or OTHER,)) or self.ordered:
+                self._refuse('is open, so it has no list and no order; write categories = "open".')
+            read = self.source in ("", READ_FROM_ROWS)
+            object.__setattr__(self, "other", self.other or OTHER)
+            object.__setattr__(self, "source", OPEN if read else self.source)
+            object.__setattr__(self, "from_rows", False)
+        if self.other and self.other not in self.categories:
+            object.__setattr__(self, "categories", (*self.categories, self.other))
 
     def _check_heaps(self) -> None:
         values = self.heap_values
@@ -444,6 +464,12 @@ class FileColumn:
         columns = Schema(parts_of(self.modelled))
         return validate(pd.DataFrame(self.parse(raw, where)), columns, where)
 
+    def labels(self, raw: pd.Series) -> pd.Series:
+        """The values of a raw column of categories as text, without gaps and `other`."""
+        texts = as_texts(raw)
+        texts = texts[self._codes(texts) == 0]
+        return texts[texts != self.other]
+
     def gaps(self, raw: pd.Series) -> np.ndarray:
         """Where a raw column has no value, or a code for a missing one; bool (rows,)."""
         codes = self._codes(raw)
@@ -483,6 +509,11 @@ class FileColumn:
 
     def _labels(self, raw: pd.Series, codes: np.ndarray) -> pd.Series:
         labels = raw.astype("category")
+        if self.other:  # `schema.validate` takes "1.0" for a declared "1"
+            known = {*self.categories, *(f"{category}.0" for category in self.categories)}
+            texts = labels.cat.rename_categories(lambda label: str(label).strip())
+            labels = texts.where(texts.isin(known) | texts.isna(), None).astype(object)
+            labels = labels.mask(labels.isna() & texts.notna(), self.other).astype("category")
         if not self.missing or not (codes > 0).any():
             return labels
         texts = labels.cat.rename_categories(lambda label: str(label).strip())
@@ -725,6 +756,13 @@ def parts_of(modelled: Column | Gaps | None) -> tuple[Column, ...]:
     if isinstance(modelled, Gaps):
         return modelled.number, modelled.missing
     return (modelled,) if modelled else ()
+
+
+def as_texts(raw: pd.Series) -> pd.Series:
+    """The values of a raw column as text, None of a gap: 1.0 is '1', so that the text of a row does
+    not depend on whether another one has a gap, which makes floats of whole numbers."""
+    texts = raw.astype(object).map(str).str.strip().str.replace(r"^(-?\d+)\.0$", r"\1", regex=True)
+    return texts.where(raw.notna(), None)
 
 
 def is_formula(text: str) -> bool:

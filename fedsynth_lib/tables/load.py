@@ -34,7 +34,7 @@ from fedsynth_lib.tables.files import (
     with_labels,
 )
 from fedsynth_lib.tables.form import Form, form_from
-from fedsynth_lib.tables.kinds import refuse_first
+from fedsynth_lib.tables.kinds import as_texts, refuse_first
 from fedsynth_lib.tables.registry import (
     REGISTRY,
     Entry,
@@ -86,6 +86,7 @@ class Table:
     form, container: of someone's own file: what its columns are there, and what kind of file it is.
     moved: in a sentence each, for the owner alone, what was moved to fit its declaration.
     held: rule of the form -> the share of its rows in which it holds, for the owner alone.
+    raw: the open columns of the form as the file has them, of which `frame` knows `other` alone.
     persons: whose each row is, by the unit of the form, as text (rows,); None where that is a row.
     """
 
@@ -99,6 +100,7 @@ class Table:
     container: Container | None = None
     moved: tuple[str, ...] = ()
     held: Mapping[str, float] = field(default_factory=dict)
+    raw: pd.DataFrame | None = None
     persons: np.ndarray | None = None
 
     def __post_init__(self):
@@ -118,7 +120,13 @@ class Table:
             )
         rows = self.frame.iloc[positions].reset_index(drop=True)
         persons = None if self.persons is None else self.persons[positions]
-        return replace(self, frame=rows, digest="", persons=persons)
+        raw = None if self.raw is None else self.raw.iloc[positions].reset_index(drop=True)
+        return replace(self, frame=rows, digest="", persons=persons, raw=raw)
+
+    @property
+    def content(self) -> pd.DataFrame:
+        """The rows with the open columns as the file has them: what tells rows from each other."""
+        return self.frame if self.raw is None else self.frame.assign(**self.raw.astype(str))
 
     def expect(self, origin: str) -> None:
         """Raise BadInput unless the table was loaded as, or taken from, the one with this digest
@@ -348,6 +356,8 @@ def _own_table(
     document = {} if declared else read_toml(schema)
     form = Form.of(schema) if declared else form_from(document, name)
     form = form.of_persons(unit, most_rows) if unit or most_rows else form
+    if not private:
+        form.refuse_open(name, "only `fedsynth synth` selects categories from noisy counts")
     reader = from_toml(Reader, document.get("reader", {}), path)
     in_file = [column["name"] for column in document.get("column", [])] or list(form.names)
     container = Container.of(path, document.get("reader"), in_file)
@@ -363,6 +373,8 @@ def _own_table(
     frame = form.to_model(raw, str(path), moved)
     own = {"form": form, "container": container, "moved": tuple(moved or ())}
     own["held"] = form.rules_held(raw)
+    if form.open:
+        own["raw"] = pd.DataFrame({name: as_texts(raw[name]) for name in form.open})
     own["persons"] = _persons(raw, form.unit, str(path)) if form.unit else None
     return Table(path.stem, frame, form.schema, "own", **own)
 

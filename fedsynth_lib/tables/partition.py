@@ -268,6 +268,8 @@ def row_draws(
         elif column.dtype.kind == "f":
             # so that -0 is 0
             words[:, j] = (column.to_numpy(dtype=np.float64) + 0.0).view(np.int64)
+        elif column.dtype.kind not in "biu":  # texts of an open column
+            words[:, j] = _words(column.to_numpy(object), key)
         else:
             words[:, j] = column
     content = [row.tobytes() for row in words]

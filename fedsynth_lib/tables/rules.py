@@ -254,6 +254,8 @@ class Rules:
             self._refuse(rule, f"names {name!r}, which is not a declared column{near}.")
         if self.known[name].kind in NOT_MODELLED:
             self._refuse(rule, f"is about {name!r}, which is of kind {self.known[name].kind!r}.")
+        if self.known[name].is_open:
+            self._refuse(rule, f"is about {name!r}, which is open; remove it, or list categories.")
         return self.known[name]
 
     def _amount(self, name: str, rule: Rule) -> FileColumn:

@@ -43,8 +43,8 @@ APPS = ("server_app.py", "client_app.py")  # of the study, beside them
 # what a study runs of the library: whole rooms, and what these need besides
 STUDIED = ("core", "tables", "methods", "federation", "release/deploy")
 _OF_RELEASE = (
-    *("analyses", "ask", "check", "draft", "draft_rules", "intervals", "noisy_tables", "persons"),
-    *("progress", "register", "saved", "summary", "your_table"),
+    *("analyses", "ask", "check", "draft", "draft_rules", "intervals", "noisy_tables"),
+    *("open_levels", "persons", "progress", "register", "saved", "summary", "your_table"),
 )
 STUDIED_TOO = (
     "__init__.py",
@@ -212,6 +212,7 @@ class Study:
                 f"{where}: the draft asks about {', '.join(form.questions)}; correct each column, "
                 "and delete its question."
             )
+        form.refuse_open(str(where), "several sites cannot select its categories together")
         gaps = {each.missing.name for each in form.gaps}  # no column of the file
         if read := [name for name in form.schema.from_rows if name not in gaps]:
             raise BadInput(
