@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import fedsynth_lib as fs
 from fedsynth_lib.release import your_table
 from fedsynth_lib.release.check import compare_form
 from fedsynth_lib.release.draft import Seen, propose_column
@@ -155,3 +156,19 @@ def test_codes_of_a_typed_table_are_numbers_again(tmp_path):
     rows = form.to_model(raw, "t")
     assert rows["kind of kids"].tolist() == ["a number", "-9", "a number", "-8"]
     assert pd.to_numeric(form.to_file(rows, RNG)["kids"]).tolist() == [1, -9, 9, -8]
+
+
+def test_words_among_whole_numbers_come_back_as_a_file_has_them(tmp_path):
+    """Case 113: the rows of a text file are text where they hold codes, and fit its form."""
+    numbers = np.random.default_rng(1).integers(100, 200, ROWS).astype(str)
+    frame = pd.DataFrame({"code": among(numbers, A12=0.1, B7=0.05), "lab": NUMBERS})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    schema = fs.draft(tmp_path / "t.csv")
+    with pytest.warns(UserWarning, match="rows come out"):
+        synthetic, _ = fs.synthesize(
+            tmp_path / "t.csv", schema=schema, epsilon=5, method="independent"
+        )
+    assert set(synthetic["code"].map(type)) == {str}
+    assert (synthetic["code"] == "A12").mean() == pytest.approx(0.1, abs=0.03)
+    found = fs.check(tmp_path / "t.csv", synthetic, schema=schema)
+    assert (found.form["differs"] == "").all()

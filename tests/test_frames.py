@@ -424,7 +424,7 @@ MASK = people()["ill"] == "yes"
 WRONG = {
     "epsilon": ["5", True, 0, None, float("nan"), [1]],
     "delta": ["1e-6", True, 1, -1, None],
-    "rows": [1.5, "5", True, 0, 10.0, MASK, np.array([1.0, 2.0]), [1, 2]],
+    "rows": [1.5, "5", True, 0, 10.0, 10**12, MASK, np.array([1.0, 2.0]), [1, 2]],
     "where": [
         "ill=yes",
         MASK,
@@ -439,6 +439,8 @@ WRONG = {
         {"ill": MASK},
     ],
     "seed": [1.5, "1", True, -1, None],
+    "release": [0, ""],
+    "again": ["yes", 1],
     "schema": [5, people(), "nothere.toml", "", "[[column]]\nname='age'\n"],
     "target": ["nope", True, ["sex", "ill"]],
     "ignore": ["nope", [1.5], MASK],

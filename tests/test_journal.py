@@ -104,7 +104,7 @@ def test_lines_in_another_order_or_twice_are_noticed(path, order):
         ('"epsilon": 2.0, "delta": 0.0', '"run": 1, "round": -1', "round = -1"),
         ('{"epsilon"', '["epsilon"', "line 1 is not JSON"),
         ('"before": ""', '"before": "x"', "or that line, was changed"),
-        (', "before": ""', "", "or that line, was changed"),
+        (', "before": ""', "", "line 1 has no 'before', the hash of the lines above it, as"),
     ],
 )
 def test_what_is_no_line_is_refused_where_it_is_read(tmp_path, old, new, said):

@@ -82,7 +82,12 @@ class Journal:
                 line = _line(row)
             except ValueError as error:
                 raise self._damaged(f"line {number} {error}") from None
-            if line.pop(BEFORE, None) != hashes[-1]:
+            if BEFORE not in line:
+                raise self._damaged(
+                    f"line {number} has no {BEFORE!r}, the hash of the lines above it, as lines of "
+                    "earlier versions and lines written by hand have none"
+                )
+            if line.pop(BEFORE) != hashes[-1]:
                 raise self._damaged(f"a line before line {number}, or that line, was changed")
             lines.append(line)
             hashes.append(_hash(hashes[-1], row))

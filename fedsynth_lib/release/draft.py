@@ -24,7 +24,7 @@ from fedsynth_lib.tables.files import NOT_A_NUMBER, may_be_several, one_column
 from fedsynth_lib.tables.form import Form
 from fedsynth_lib.tables.kinds import MOST_EXACT, SEQUENCE, FileColumn
 from fedsynth_lib.tables.moments import Moments, moment_of, moment_text
-from fedsynth_lib.tables.schema import READ_FROM_ROWS, closest
+from fedsynth_lib.tables.schema import READ_FROM_ROWS, closest, rows_named
 from fedsynth_lib.tables.written import QUOTES, SPACES, Written
 
 MAX_CATEGORIES = 100  # more are asked about
@@ -82,7 +82,7 @@ DAY_FORMATS = (
     *("%d-%b-%Y", "%d %b %Y", "%d %B %Y", "%d. %B %Y", "%d-%B-%Y", "%d%b%Y", "%d.%b.%Y"),
     *("%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%a, %d %b %Y", "%A, %d %B %Y", "%A, %B %d, %Y"),
     *("%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d-%m-%y", "%d-%b-%y", "%d %b %y", "%Y.%m.%d"),
-    *("%Y-%m", "%m/%Y", "%Y/%m", "%b %Y", "%B %Y", "%b-%Y", "%b-%y", "%Y-%j"),
+    *("%Y-%m", "%m/%Y", "%m-%Y", "%Y/%m", "%b %Y", "%B %Y", "%b-%Y", "%b-%y", "%Y-%j"),
 )
 DAY_DIGITS = ("%Y%m%d", "%d%m%Y", "%m%d%Y", "%Y%m", "%y%m%d", "%d%m%y", "%m%d%y", "%Y%j")
 CLOCK_FORMATS = (
@@ -302,6 +302,8 @@ def draft_text(
         raise BadInput(
             f"{path}: {len(raw)} rows tell nothing about a column; give a file with at least 2."
         )
+    if not set(raw) - set(ignore):
+        raise BadInput(f"{path}: all columns are to be ignored; leave some out of ignore.")
     typed = container.types is not None
     seen = [Seen.of(raw[name], typed=typed) for name in raw if name not in ignore]
     special = dict.fromkeys(keep, _kept) | dict.fromkeys(targets, _target)
@@ -310,6 +312,8 @@ def draft_text(
         special[each.name](each, path) if each.name in special else propose_column(each)
         for each in seen
     ]
+    if container.kind == "text":
+        _refuse_header_again(path, raw, seen)
     if container.kind == "text" and _looks_like_a_row(container, seen):
         asked = (
             "The names of all columns look like values of theirs: is the first line a row? Then "
@@ -396,6 +400,19 @@ def _looks_like_a_row(container: Container, seen: list[Seen]) -> bool:
         or name in set(each.levels)
         for each, name, number in zip(seen, names, numbers, strict=True)
     )
+
+
+def _refuse_header_again(path: Source, raw: pd.DataFrame, seen: list[Seen]) -> None:
+    """Refuse a file with its line of names among its rows, as files have that were joined."""
+    again = np.ones(len(raw), dtype=bool)
+    for name in raw:
+        again &= (raw[name].astype(str).str.strip() == name.strip()).to_numpy()
+    numbers = any(each.numbers.notna().mean() > 0.5 and not each.name.isdigit() for each in seen)
+    if numbers and again.any():
+        raise BadInput(
+            f"{path}: the line of its names is there again, in {rows_named(raw.index, again)}; "
+            "delete it there."
+        )
 
 
 # --- what a column may be, the surest first -------------------------------------------------------
@@ -529,7 +546,8 @@ def _marked(seen: Seen) -> FileColumn | None:
         if len(words) > _most_odd(len(seen.levels)) or not _one_way(kept.levels, marks):
             continue
         number = numbers[seen.levels == example].iloc[0]
-        question = f"Numbers are written like {example!r}: is this one {number:.12g}?"
+        shown = repr(re.sub(f"[{SPACES}]", " ", example))
+        question = f"Numbers are written like {shown}: is this one {number:.12g}?"
         if len(words):
             shown = ", ".join(map(repr, words))
             question += f" And is {shown} a missing value? If not, correct the rows."

@@ -76,10 +76,13 @@ def tables(model: SavedModel) -> dict[tuple[str, ...], pd.DataFrame]:
 
 
 def write(model: SavedModel, folder: Path, *, release: bool, quote_formulas: bool = False) -> None:
-    """Write a CSV file for each table; of a rehearsal its name says so.
+    """Write a CSV file for each table; of a rehearsal its name says so, and those of an earlier
+    one are removed.
 
     quote_formulas: as in `Container.content`.
     """
+    for old in folder.glob("rehearsal_[0-9][0-9][0-9]_*.csv"):
+        old.unlink()
     for number, (columns, frame) in enumerate(tables(model).items(), 1):
         if quote_formulas:
             texts = frame[list(columns)].map(_quoted)

@@ -45,8 +45,18 @@ STATE, MODEL, TYPES, DIGEST = "state.npz", "model.json", "types.arrow", "sha256"
 MOST_BYTES = 4 * 2**30  # of all members together
 PLAIN = "biuf"  # kinds of arrays: truth values and numbers
 DRAWS = ("sample", "decode", "within bins")  # the streams that rows are drawn from
+MOST_ROWS = 100_000_000  # at once
 # rows drawn in search of those that fit a condition, and how many at a time
 MOST_DRAWN, AT_ONCE = 1_000_000, 100_000
+
+
+def checked_number(rows: Any) -> int:
+    """Return how many rows to draw at once; BadInput for what is none, and for too many."""
+    if checked_rows(rows) > MOST_ROWS:
+        raise BadInput(
+            f"rows is {rows}: draw at most {MOST_ROWS:,} at once, and then more with another seed."
+        )
+    return int(rows)
 
 
 @dataclass(frozen=True)
@@ -71,8 +81,9 @@ class SavedModel:
     def __repr__(self) -> str:
         columns = ", ".join(c.name for c in self.form.columns if c.name not in self.form.left_out)
         return (
-            f"SavedModel of {self.method.name}, of {self.num_rows:,} rows of {columns}. sample(rows) "
-            "draws rows, means() gives means with their errors; statement is what must be said."
+            f"SavedModel of {self.method.name}, of {self.num_rows:,} rows of {columns}. "
+            "sample(rows) draws rows, means() gives means with their errors; statement is what "
+            "must be said."
         )
 
     def sample(
@@ -200,7 +211,7 @@ class SavedModel:
         where: Mapping[str, Any] | None = None,
     ) -> pd.DataFrame:
         """The rows of `sample` as `Form.to_file` has them."""
-        wanted = checked_rows(self.num_rows if rows is None else rows)
+        wanted = checked_number(self.num_rows if rows is None else rows)
         drawn = self.drawn(wanted, seed=seed, where=where)
         if len(drawn) < wanted:
             raise BadInput(too_few(len(drawn), wanted, where))

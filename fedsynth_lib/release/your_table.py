@@ -583,6 +583,9 @@ def prepare(
     about: of `Release`: curator, recipients, purpose.
     """
     checked_seed(seed)
+    for name, value in {"release": release, "again": again}.items():
+        if not isinstance(value, bool | np.bool_):
+            raise BadInput(f"{name} is {value!r}: give True or False.")
     started, source, module = time.time(), Files.of(path, schema), method_of(method)
     promised = Privacy(checked_epsilon(epsilon), delta, noise_seed=None if release else "run")
     config = private_config(module)
@@ -610,7 +613,7 @@ def prepare(
         raise BadInput(
             f"about names {min(map(str, unknown))!r}: give curator, recipients, purpose."
         )
-    rows = None if rows is None else checked_rows(rows)
+    rows = None if rows is None else saved.checked_number(rows)
     num_clients = checked_rows(num_clients, "num_clients") if num_clients else 0
     saved.Where.of(table.form, where)
     paths = places(table, profile, release=release, folder=out and as_path(out, "out"))

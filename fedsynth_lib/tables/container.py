@@ -51,6 +51,7 @@ FOREIGN = {
     b"\xfd7zXZ": "compressed with xz; compress the table with gzip, or leave it as it is",
     b"%PDF": "a PDF; give the table as CSV",
     b"<!DOCTYPE": "a page of HTML; give the table as CSV",
+    b"<table": "a page of HTML; give the table as CSV",
     b"<html": "a page of HTML; give the table as CSV",
     b"7z\xbc\xaf": "a 7z archive; give the table in it",
     b"Rar!": "a RAR archive; give the table in it",
@@ -58,6 +59,10 @@ FOREIGN = {
         (b"\x80\x03", b"\x80\x04", b"\x80\x05"), "a pickle; write the table as CSV or parquet"
     ),
     b"RDX": "an R data file; write it with write.csv",
+    **dict.fromkeys(
+        (b"\xff\xfe\0\0", b"\0\0\xfe\xff"),
+        "text in UTF-32; save it as UTF-8 (spreadsheets: 'CSV UTF-8')",
+    ),
     b"\xff\xfe": "text in UTF-16; save it as UTF-8 (spreadsheets: 'CSV UTF-8')",
     b"\xfe\xff": "text in UTF-16; save it as UTF-8 (spreadsheets: 'CSV UTF-8')",
 }
@@ -273,7 +278,8 @@ class Container:
             lists = frame[name].map(lambda value: isinstance(value, LISTS))
             if lists.any() and strict:
                 raise BadInput(
-                    f"{path}: column {name!r} holds lists; give a column for each of their entries."
+                    f"{path}: column {name!r} holds lists or dicts; give a column for each "
+                    "of their entries."
                 )
             frame[name] = frame[name].where(~lists, frame[name].astype(str))
         return frame

@@ -22,6 +22,15 @@ UNREADABLE = (
     *(OSError, EOFError, ValueError, NotImplementedError),
     *(lzma.LZMAError, zlib.error, zipfile.BadZipFile),
 )
+# what pandas says of a line, and what it means
+OF_PARSER: dict[str, Callable[..., str]] = {
+    r"EOF inside string starting at row (\d+)": lambda row: (
+        f"a quotation mark in line {row + 1} is never closed"
+    ),
+    r"Expected (\d+) fields in line (\d+), saw (\d+)": lambda columns, line, fields: (
+        f"line {line} has {fields} fields, and the lines before it have {columns}"
+    ),
+}
 
 
 def read_text(
@@ -126,6 +135,9 @@ def unreadable(path: Path, error: Exception) -> BadInput:
             "(spreadsheets: 'CSV UTF-8')."
         )
     reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    for pattern, what in OF_PARSER.items():
+        if found := re.search(pattern, reason):
+            return BadInput(f"{path}: {what(*map(int, found.groups()))}; correct that line.")
     return BadInput(
         f"{path}: the file cannot be read ({reason}); check that it is whole, and its separator."
     )
@@ -140,7 +152,8 @@ def one_column(path: Path, separator: str, name: str) -> BadInput:
     """What is said of a file whose columns are cut by something else."""
     return BadInput(
         f"{path}: cut at {separator!r} it has the one column {name!r}; write comma, semicolon, "
-        "tab or bar between columns, or name the separator in the schema file, under [reader]."
+        "tab or bar between columns, or name the separator in the schema file, under [reader]. If "
+        "this is a title, delete the lines above the names of the columns."
     )
 
 
