@@ -98,6 +98,8 @@ def visits(persons=800):
 def test_five_lines_on_dates_gaps_a_heap_a_rule_and_two_rows_of_each_person(home):
     df = visits()
     assert "do several rows belong to one person?" in fs.draft(df)
+    with pytest.warns(UserWarning, match="the draft asks about rule admitted <= discharged: "):
+        fs.synthesize(df, epsilon=1, method="independent")
     schema = fs.draft(df, unit="patient", most_rows=2)
     with pytest.warns(UserWarning):
         synthetic, statement = fs.synthesize(df, schema=schema, epsilon=5)

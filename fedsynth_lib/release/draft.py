@@ -191,6 +191,11 @@ class Seen:
         """Each level as a number; NaN where it is none."""
         return _numbers(self.levels)
 
+    @cached_property
+    def decimals(self) -> dict[str, int | str | bool]:
+        """`_decimals` of the levels."""
+        return _decimals(self.levels)
+
     @property
     def is_number(self) -> bool:
         return len(self.levels) > 0 and bool(self.numbers.notna().all())
@@ -404,6 +409,8 @@ def _looks_like_a_row(container: Container, seen: list[Seen]) -> bool:
 
 def _refuse_header_again(path: Source, raw: pd.DataFrame, seen: list[Seen]) -> None:
     """Refuse a file with its line of names among its rows, as files have that were joined."""
+    if not all((each.levels == each.name.strip()).any() for each in seen):
+        return
     again = np.ones(len(raw), dtype=bool)
     for name in raw:
         again &= (raw[name].astype(str).str.strip() == name.strip()).to_numpy()
@@ -717,7 +724,7 @@ def _ranged(seen: Seen, question: str) -> FileColumn | None:
     question = " ".join(filter(None, (question, asked, asked_of_heaps)))
     rest = ~numbers.isin(shares.index)
     low, high = float(numbers[rest].min()), float(numbers[rest].max())
-    said: dict = {"low": low, "high": high} | _decimals(seen.levels)
+    said: dict = {"low": low, "high": high} | seen.decimals
     if seen.whole:
         said = {"low": int(low), "high": int(high), "integer": True}
         zeros = seen.levels.str.extract(r"\.(0+)$")[0]
@@ -740,7 +747,7 @@ def _steps(seen: Seen) -> tuple[dict, str]:
     decimals say. That many prices end alike is asked about.
     """
     numbers = np.unique(seen.numbers)
-    held, decimals = int(seen.counts.sum()), _decimals(seen.levels).get("decimals")
+    held, decimals = int(seen.counts.sum()), seen.decimals.get("decimals")
     if (
         not seen.whole
         and 2 < len(numbers) <= min(MOST_STEPS, held / FEW_EACH)
