@@ -9,7 +9,6 @@ and nothing of the user's is touched.
 import importlib
 import inspect
 import os
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -69,8 +68,7 @@ def bare_home(home: Path, root: Path) -> Path:
 def answer(task: Mapping[str, str]) -> dict[str, Any]:
     """The answer to a task (grid, function, profile, cell, params, version).
 
-    `rows`, and the `seconds` that they took once all was imported; or `error`, a message; or
-    `lacking`: the table that the cell is of cannot be had here.
+    `rows`; or `error`, a message; or `lacking`: the table that the cell is of cannot be had here.
     """
     from fedsynth_lib.tables.lock import at_hand
 
@@ -83,11 +81,10 @@ def answer(task: Mapping[str, str]) -> dict[str, Any]:
     labels = {name: task[name] for name in ("profile", "params", "version", "cell")}
     try:
         function = function_of(task["function"])
-        begin = time.perf_counter()
         rows = rows_of(function, asked_for(function, task["params"]), labels, name=task["grid"])
     except Exception as error:  # whatever a cell raises is its answer
         return {"error": str(error.__cause__ or error) or type(error).__name__}
-    return {"rows": rows, "seconds": time.perf_counter() - begin}
+    return {"rows": rows}
 
 
 def silence() -> None:

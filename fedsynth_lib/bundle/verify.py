@@ -13,7 +13,6 @@ The user's cache and results are neither read nor written. `agreement` defines w
 import contextlib
 import importlib.metadata
 import platform
-import statistics
 import sys
 import tempfile
 import time
@@ -40,7 +39,7 @@ from fedsynth_lib.runs import rows
 from fedsynth_lib.runs.progress import duration, watched
 
 SHARE = 0.1  # the largest share of the time that one cell may be expected to take
-FIRST_GUESS = 1.5  # seconds here per committed second, before anything was measured here
+SLOWER = 1.5  # seconds here per committed second that are expected
 OVERHEAD = 2.0  # seconds for loading and measuring, which committed seconds may not include
 STARTING = 60.0  # seconds that a new worker may take to import everything
 TRAININGS = ("seconds", "seconds_training")  # metrics that hold the time of a training
@@ -117,7 +116,7 @@ def verify(
 
 def recompute(found: Verification, files: Mapping[tuple[str, str], Path], root: Path) -> None:
     """Fill in the verdicts within the time limit. Ctrl-C ends it early."""
-    begin, ratios = time.monotonic(), [FIRST_GUESS]
+    begin = time.monotonic()
     most = SHARE * found.limit
     longest = max(3 * most, STARTING)  # a cell may take longer than expected
     spreads: dict[tuple[str, str], Spread] = {}
@@ -133,19 +132,16 @@ def recompute(found: Verification, files: Mapping[tuple[str, str], Path], root: 
             if settings.get("table") in absent:
                 found.lacking[settings.get("dataset", "?")] += 1
                 continue
-            if statistics.median(ratios) * cell.expected > min(left(), most):
+            if SLOWER * cell.expected > min(left(), most):
                 continue
             tick(found.limit - left(), f"{cell.grid} ({cell.profile})")
             made = worker.ask(task_of(cell), min(left(), longest))
             if made is None:
                 found.stopped += 1
-                ratios.append(longest / cell.expected)
             elif "lacking" in made:
                 found.lacking[settings.get("dataset", "?")] += 1
                 absent.add(settings["table"])
             else:
-                ratios[:1] = []  # the guess, once there is a measurement
-                ratios.append(made.get("seconds", cell.expected) / cell.expected)
                 stratum = cell.grid, cell.profile
                 own = rows.load_rows(files[stratum])
                 if stratum not in spreads:
