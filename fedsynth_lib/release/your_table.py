@@ -594,7 +594,7 @@ def prepare(
     options = {"private": True, "unit": unit, "most_rows": most_rows}
     table = load(source, target=target, ignore=ignore, **options)
     privacy = row_budget(promised, max(1, table.form.most_rows))
-    open_levels.check(table, privacy, several=bool(site or num_clients > 1), where=where)
+    open_levels.check(table, privacy, several=bool(site) or num_clients not in (0, 1), where=where)
     sizes = list(np.atleast_1d(np.array(declared_rows, dtype=object)))
     check_declared_rows(sizes, len(_sites(table, site)) if site else 1, site=site)
     if sizes:  # else they are counted, with noise, when the run begins
