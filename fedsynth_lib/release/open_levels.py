@@ -43,10 +43,10 @@ SHARE, DELTA_SHARE = 0.1, 0.1
 @dataclass(frozen=True)
 class Found:
     """levels: column -> its named levels, in alphabetical order. counts: column -> their noisy
-    counts."""
+    counts, and that of gaps where they are declared: a record is in one of them."""
 
     levels: Mapping[str, Sequence[str]]
-    counts: Mapping[str, np.ndarray]
+    counts: Mapping[str, Sequence[float]]
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,13 @@ class Plan:
         levels, counts = {}, {}
         for column in table.form.columns:
             if column.is_open:
-                held = column.labels(table.raw[column.name]).value_counts().sort_index()
+                raw = table.raw[column.name]
+                held = column.labels(raw).value_counts().sort_index()
                 noisy = self.noisy(held.to_numpy(), rng)
                 named = noisy >= self.threshold
                 levels[column.name] = tuple(held.index[named])
-                counts[column.name] = noisy[named]
+                gaps = [column.gaps(raw).sum()] if column.missing else []
+                counts[column.name] = [*noisy[named], *self.noisy(np.array(gaps), rng)]
         return Found(levels, counts)
 
     def said(self, statement: dict, found: Found, num_rows: int) -> dict:
@@ -99,7 +101,7 @@ class Plan:
                 "column": name,
                 "named": len(found.levels[name]),
                 "other": other,
-                "share": float(np.clip(1 - found.counts[name].sum() / num_rows, 0, 1)),
+                "share": float(np.clip(1 - sum(found.counts[name]) / num_rows, 0, 1)),
             }
             for name, other in self.columns.items()
         ]

@@ -603,7 +603,8 @@ def prepare(
     if known_rows:
         _check_delta(promised, known_rows, "declared" if sizes else "counted", table.key)
     privacy = row_budget(promised, max(1, table.form.most_rows))
-    open_levels.check(table, privacy, several=bool(site or num_clients > 1), where=where)
+    several = bool(site) or num_clients not in (0, 1)
+    open_levels.check(table, privacy, several=several, where=where)
     if sizes:  # else they are counted, with noise, when the run begins
         config = fitting(config, table.schema, sum(sizes) * (1 - TEST_SHARE), privacy.epsilon)
     checked_epsilon(most_epsilon, "most_epsilon")
