@@ -206,7 +206,7 @@ def test_a_table_of_ones_own_needs_the_small_set_of_packages_alone(tmp_path):
 
 def test_no_file_of_the_set_up_names_where_packages_come_from():
     named = re.compile("index-url|find-links|://|pypi")
-    files = ["run_all.sh", "environment.yml", "pyproject.toml", ".ci/run", ".ci/lock"]
+    files = ["run_all.sh", "environment.yml", "pyproject.toml", ".ci/run", ".ci/lock", ".ci/wheel"]
     files += [".github/workflows/ci.yml", ".github/workflows/site.yml", *ROOT.glob("requirements*")]
     assert [each for each in files if named.search((ROOT / each).read_text("utf-8"))] == []
 
