@@ -4,6 +4,7 @@ the statement has all of it."""
 import itertools
 import warnings
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,8 @@ from scipy.stats import norm
 import fedsynth_lib as fs
 from fedsynth_lib.core.accounting import epsilon_of, exact_gaussian_epsilon
 from fedsynth_lib.core.contract import BadInput, Charge, Privacy
-from fedsynth_lib.release import open_levels, your_table
+from fedsynth_lib.release import ask, open_levels, your_table
+from fedsynth_lib.release.deploy import study
 from fedsynth_lib.tables.form import form_from
 from fedsynth_lib.tables.schema import parse_toml
 
@@ -258,6 +260,19 @@ def test_what_cannot_be_is_refused_in_a_sentence(options, says):
 def test_other_uses_of_a_table_refuse_an_open_column():
     with pytest.raises(BadInput, match=r"'job' is open, and only .* declare its categories"):
         fs.load_table(people(), schema=SCHEMA)
+
+
+def test_a_study_of_several_sites_refuses_an_open_column(tmp_path):
+    (tmp_path / study.SCHEMA).write_text(SCHEMA)
+    with pytest.raises(BadInput, match=r"'job' is open, and several sites .* declare its"):
+        study.Study.form.func(SimpleNamespace(folder=tmp_path))
+
+
+def test_an_answer_to_the_draft_opens_a_column():
+    text = SCHEMA.replace('"open"', '["a", "b"]\nquestion = "Is this public?"')
+    answers = iter(['categories = "open"', ""])
+    opened = ask.answered(text, lambda _: next(answers), lambda _: None)
+    assert form_from(parse_toml(opened, "s"), "s").open == ("job",)
 
 
 def test_a_release_names_levels_with_secret_noise(tmp_path, monkeypatch):
