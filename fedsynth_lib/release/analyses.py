@@ -104,8 +104,8 @@ def compare(plan: Plan, table: Table, synthetic: Source) -> pd.DataFrame:
     Raises
     ------
     BadInput
-        For a column that is not there, or is no number where one is needed, and for rows on which
-        the analysis cannot be made.
+        For a column that is not there, or is not a number where one is needed, and for rows on
+        which the analysis cannot be made.
     """
     rows = {"real": values(table.frame, table.form), "synthetic": _synthetic(table.form, synthetic)}
     _check_names(plan, rows["real"])
@@ -261,7 +261,7 @@ def _survival(plan: Plan, rows: Rows) -> list[Result]:
     from statsmodels.duration.survfunc import SurvfuncRight
 
     if rows["real"][plan.outcome].dtype == object:
-        raise BadInput(f"analysis {plan.text!r}: {plan.outcome!r} is no number.")
+        raise BadInput(f"analysis {plan.text!r}: {plan.outcome!r} is not a number.")
     event = _second(plan, rows["real"][plan.event])
     times = rows["real"][plan.outcome].quantile([0.25, 0.5, 0.75]).unique()
     results = []
