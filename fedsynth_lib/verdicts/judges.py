@@ -97,7 +97,7 @@ class Evaluation(NamedTuple):
     """What the conditions of a claim come to on some cells.
 
     share: the mean share of the conditions that hold; None where the cells leave it open. evidence:
-    what each condition says, or what is missing. missing: why the cells leave it open; RanOnce where
+    what each condition says, or what is missing. missing: why it is open; RanOnce where
     they only lack repeats, NotAllTables where a mean lacks tables.
     """
 
