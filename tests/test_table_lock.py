@@ -219,7 +219,7 @@ def test_tables_that_cannot_be_had_are_told_by_name(offline, capsys):
     assert reachable(["adult", "diabetes"], work="leitner2023") == ["adult"]
     assert "diabetes is left out: diabetes: the table cannot be reached" in capsys.readouterr().out
     (offline / "data" / "tables.lock.json").write_text("{")
-    with pytest.raises(BadInput, match=r"tables\.lock\.json is not valid JSON .*: fetch it anew"):
+    with pytest.raises(BadInput, match=r"tables\.lock\.json is not valid JSON .*: fetch it again"):
         table_digest("adult")
 
 

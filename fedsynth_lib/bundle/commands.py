@@ -403,7 +403,7 @@ def ledger(
 
 @app.command()
 def report() -> int:
-    """Build the report, figures/report/index.html, anew."""
+    """Build the report, figures/report/index.html, again."""
     from fedsynth_lib.bundle.report import refresh
 
     print(line := refresh())
@@ -486,7 +486,7 @@ def judge() -> int:
 
 @app.command()
 def lock() -> int:
-    """Write data/tables.lock.json anew from the real tables that are at hand."""
+    """Write data/tables.lock.json again from the real tables that are at hand."""
     from fedsynth_lib.tables import lock
 
     lock.write_lock()
@@ -508,7 +508,7 @@ def standins(
     epsilon: Annotated[float, typer.Option(help="budget of each table")] = 3.0,
     rows: Annotated[int | None, typer.Option(help="the most rows of each table")] = None,
 ) -> int:
-    """Make stand-ins of tables, which is a release of each, and write their totals anew."""
+    """Make stand-ins of tables, which is a release of each, and write their totals again."""
     from fedsynth_lib.bundle import standins
 
     for line in standins.main(tables or (), epsilon=epsilon, rows=rows):

@@ -207,7 +207,7 @@ def texts(root: Path | None = None) -> list[Path]:
 
 
 def refresh(root: Path | None = None, *, write: bool = True) -> list[Outdated]:
-    """Fill every marker of every text anew; what differed before. write: False only looks."""
+    """Fill every marker of every text again; what differed before. write: False only looks."""
     root = root or project_root()
     values, changes = Values(load_facts(root), root), []
     for path in texts(root):
@@ -265,5 +265,5 @@ def main(*, check: bool = False) -> int:
     changes = [*refresh(write=not check), *refresh_headline(write=not check)]
     for change in changes:
         print(change)
-    print(f"{len(changes)} places {'differ from the rows' if check else 'written anew'}")
+    print(f"{len(changes)} places {'differ from the rows' if check else 'written again'}")
     return int(check and bool(changes))

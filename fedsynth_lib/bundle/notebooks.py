@@ -109,7 +109,7 @@ def read_notebooks(folder: Path) -> list[Notebook]:
     """Read the numbered notebooks of the folder, in reading order."""
     found = [read_notebook(path) for path in sorted(folder.glob("[0-9]*.ipynb"))]
     if not found:
-        raise BadInput(f"there is no notebook in {folder}: fetch the project anew.")
+        raise BadInput(f"there is no notebook in {folder}: fetch the project again.")
     return found
 
 
@@ -124,7 +124,7 @@ def read_notebook(path: Path) -> Notebook:
         facts = content.get("metadata", {}).get("fedsynth", {})
     except (ValueError, KeyError, TypeError) as error:
         raise BadInput(
-            f"{path} is not a notebook that can be read ({error!r}): fetch it anew."
+            f"{path} is not a notebook that can be read ({error!r}): fetch it again."
         ) from error
     titles = re.findall(r"^# (.*)", "\n".join(text for _, text, _ in cells), re.MULTILINE)
     code = [text for kind, text, _ in cells if kind == "code"]

@@ -97,13 +97,13 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add(
         "--list",
         action="store_true",
-        help="show the notebooks, their exhibits, minutes and last status",
+        help="show the notebooks, their tables and figures, minutes and last status",
     )
     add(
         "--verify",
         type=float,
         metavar="MINUTES",
-        help="compute as many committed rows anew as fit, and compare",
+        help="compute as many committed results again as fit, and compare",
     )
     add(
         "--budget",

@@ -242,7 +242,7 @@ def short(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
 
 
 def main(keys: Sequence[str] = (), *, epsilon: float = 3.0, rows: int | None = None) -> list[str]:
-    """Make the stand-ins of these tables; where none is named, only write the totals anew.
+    """Make the stand-ins of these tables; where none is named, only write the totals again.
 
     Returns a line for each file.
     """

@@ -439,7 +439,7 @@ def _correlations(ax: Axes, table: pd.DataFrame) -> None:
 GOOD, FAIR, POOR, BAD = (BLUE, ""), (SKY, "//"), ("#F0C9A8", "...."), (VERMILLION, "xxx")
 UNKNOWN, NOTHING, UNTOLD = ("#D5D5D5", ""), ("white", ""), ("#9A9A9A", "\\\\")
 SOME = ("#BFE3D3", "||")
-Shade = tuple[str, str]  # colour and hatch, told apart in grey as well
+Shade = tuple[str, str]  # colour and hatch, distinguished in grey as well
 PANELS: dict[str, dict[str, Shade]] = {
     "tables and figures": dict(zip(STATES, (GOOD, FAIR, UNKNOWN, NOTHING), strict=True)),
     "published values": dict(

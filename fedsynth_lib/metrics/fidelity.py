@@ -178,7 +178,7 @@ def propensity_mse(
     """Mean of (p - c)^2 over all rows; p: probability of being synthetic by a CART, c: share of
     synthetic rows.
 
-    0: no difference found; c (1 - c), so 0.25 for tables of one size: every row told apart. The
+    0: no difference found; c (1 - c), so 0.25 for tables of one size: every row distinguished. The
     tree sees label codes and scores rows of folds that it was not fitted on: scored on its own rows
     an unrestricted tree gives 0.25 for any data (gap 17). Leaf size and folds are ours. A leaf of m
     rows misses c by about 1 / (2 sqrt m) by chance, so two samples of one distribution score above

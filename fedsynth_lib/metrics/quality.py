@@ -18,7 +18,7 @@ def quality(
 ) -> dict[str, float]:
     """`column shapes` and `column pair trends` of two tables with the columns of the schema.
 
-    Both lie between 0 and 1, for tables that cannot be told apart by it. Shapes are means over
+    Both lie between 0 and 1, for tables that cannot be distinguished by it. Shapes are means over
     columns of 1 - Kolmogorov-Smirnov distance (numbers) and 1 - total variation (categories);
     trends are means over pairs of likeness of correlations and of contingency tables. NaN where
     there is no column, or no pair, that varies. Of at most MOST_ROWS rows of each table.

@@ -96,8 +96,8 @@ def compare(plan: Plan, table: Table, synthetic: Source) -> pd.DataFrame:
     Raises
     ------
     BadInput
-        For a column that is not there, or is no number where one is needed, and for rows on which
-        the analysis cannot be made.
+        For a column that is not there, or is not a number where one is needed, and for rows on
+        which the analysis cannot be made.
     """
     rows = {"real": values(table.frame, table.form), "synthetic": _synthetic(table.form, synthetic)}
     _check_names(plan, rows["real"])

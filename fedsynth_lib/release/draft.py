@@ -267,7 +267,7 @@ def propose_schema(
     path = Path(path).expanduser()
     out = Path(out).expanduser() if out else draft_path(path)
     if out.exists():
-        raise BadInput(f"{out} exists already; move it away or give another name with out=.")
+        raise BadInput(f"{out} exists already: correct it, or move it away and draft again.")
     text = draft_text(path, target=target, ignore=ignore, keep=keep)
     if out == draft_path(path):
         private_folder(out.parent)

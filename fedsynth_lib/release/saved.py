@@ -8,7 +8,7 @@ settings, declared columns, how the table's file is written, the privacy stateme
 where that file carries types, and `sha256` of all of these. Nothing in it is pickled. It holds what
 a run hands out and nothing else: what a server keeps to itself, what clients remember and rows are
 not in `Run.state`. To draw from it is post-processing: it costs no epsilon. The digest finds a file
-that was damaged or changed; who made it, it cannot tell.
+that was damaged or changed; it does not say who made the file.
 """
 
 import contextlib

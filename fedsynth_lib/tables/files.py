@@ -70,7 +70,7 @@ def parsed(
     source: Callable[[], AbstractContextManager[Path | IO[bytes]]], types: dict, options: dict
 ) -> pd.DataFrame:
     """`pandas.read_csv` with these types; all as text where a number is none, which whoever checks
-    the columns names. source: is asked anew for each attempt."""
+    the columns names. source: is asked again for each attempt."""
     try:
         with source() as file:
             return pd.read_csv(file, dtype=types, **options)

@@ -1,7 +1,7 @@
 """Digests of the real tables, committed in data/tables.lock.json, so that finished cells are found
 without the tables.
 
-    python -m fedsynth_lib lock     # writes the file anew from the real tables that are at
+    python -m fedsynth_lib lock     # writes the file again from the real tables that are at
     hand
 
 A cell names the table that it is of by its digest. Where that table cannot be had, the lock file
@@ -46,7 +46,7 @@ def reachable(
     """Those of the tables whose rows may be committed, or that can be had here, if only as a
     stand-in.
 
-    profile: of `smoke` no rows are committed, nor do they count where all is made anew
+    profile: of `smoke` no rows are committed, nor do they count where all is made again
         (FEDSYNTH_FRESH).
     Prints which are left out. Raises BadInput for a name that no table has.
     """
@@ -131,7 +131,7 @@ def _read(path: Path, changed: int) -> dict[str, dict[str, Any]]:
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except ValueError as error:
-        raise BadInput(f"{path} is not valid JSON ({error}): fetch it anew.") from error
+        raise BadInput(f"{path} is not valid JSON ({error}): fetch it again.") from error
 
 
 def write_lock() -> None:

@@ -96,8 +96,8 @@ class Power(NamedTuple):
 class Evaluation(NamedTuple):
     """What the conditions of a claim come to on some cells.
 
-    share: the mean share of the conditions that hold; None where the cells cannot tell. evidence:
-    what each condition says, or what is missing. missing: why the cells cannot tell; RanOnce where
+    share: the mean share of the conditions that hold; None where the cells leave it open. evidence:
+    what each condition says, or what is missing. missing: why it is open; RanOnce where
     they only lack repeats, NotAllTables where a mean lacks tables.
     """
 

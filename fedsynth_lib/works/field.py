@@ -194,7 +194,7 @@ def parties(dataset: str, rows: int | None) -> Parties:
     if len(letters) < len(table):
         raise BadInput(
             f"{split_path()} divides {len(letters)} rows and {dataset} has {len(table)}: fetch "
-            "both anew."
+            "both again."
         )
     test = letters[: len(table)] == "t"  # a stand-in may have fewer rows
     return Parties(*(some(table.take(np.flatnonzero(each)), rows) for each in (~test, test)))
