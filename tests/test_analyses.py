@@ -43,10 +43,10 @@ def within(seed=1):
 
 def test_another_sample_of_the_same_people_may_be_used():
     wanted = "sbp ~ age + bmi + sex", "mean(sbp) by region", "mean(died)", "died ~ age"
-    found = checked(within(), *wanted)
-    assert found["analysis"].nunique() == 4 and len(found) == 4 + 4 + 1 + 2
+    found = checked(within(), *wanted, "survival(years, died) by sex")
+    assert found["analysis"].nunique() == 5 and len(found) == 4 + 4 + 1 + 2 + 4
     refused = found["verdict"].str.startswith("do not publish")
-    assert refused.sum() <= 2  # one in twenty by chance
+    assert refused.sum() <= 3  # one in twenty by chance
     line = found.set_index("term").loc["bmi"]
     assert line["real"] == pytest.approx(1.13, abs=0.1)
     assert line["verdict"].startswith("the coefficient of bmi may be used: ")
@@ -82,7 +82,7 @@ def test_a_group_that_is_gone_and_an_outcome_of_one_kind_decide_nothing():
     found = checked(REAL[REAL["region"] != "d"], "mean(sbp) by region").set_index("term")
     assert found.loc["d", "verdict"].endswith("from these rows: they do not decide it")
     assert found.loc["a", "verdict"].startswith("the mean of sbp where region is 'a' may be used")
-    alive = checked(REAL.assign(died="no"), "died ~ age")
+    alive = checked(REAL.assign(died="no"), "died ~ age", "survival(years, died)")
     assert alive["verdict"].str.contains("do not decide it").all()
     assert "the log-odds of died = 'yes'" in alive["verdict"].iloc[0]
 
@@ -96,6 +96,16 @@ def test_coefficients_are_those_of_statsmodels_and_of_least_squares():
     assert found["real_se"].to_numpy() == pytest.approx(error)
     share = checked(REAL, "mean(died)")["real"].iloc[0]
     assert share == pytest.approx((REAL["died"] == "yes").mean())
+
+
+def test_survival_is_kaplan_meier():
+    found = checked(REAL, "survival(years, died)").set_index("term")
+    half = REAL["years"].median()
+    at_risk = 1.0
+    for time in sorted(REAL["years"][(REAL["died"] == "yes") & (REAL["years"] <= half)].unique()):
+        dying = ((REAL["years"] == time) & (REAL["died"] == "yes")).sum()
+        at_risk *= 1 - dying / (REAL["years"] >= time).sum()
+    assert found.loc[f"{half:g}", "real"] == pytest.approx(at_risk)
 
 
 def test_gaps_codes_and_marks_are_numbers_of_an_analysis(home):
@@ -120,9 +130,10 @@ def test_gaps_codes_and_marks_are_numbers_of_an_analysis(home):
         (5, "analyses: 5 is no text"),
         ("sbp ~ agee", "there is no column 'agee', the closest is 'age'"),
         ("mean(sbp) by regions", "there is no column 'regions', the closest is 'region'"),
-        ("survival(years, died)", "cannot be read"),
+        ("survival(years)", "cannot be read"),
         ("region ~ age", "'region' has 4 categories; a regression takes a number, or two"),
         ("mean(region)", "'region' has 4 different values"),
+        ("survival(sex, died)", "'sex' is no number"),
         ("sbp ~ age +", "cannot be made on the real rows"),
         ("sbp ~ nothing(age)", "cannot be made on the real rows"),
     ],

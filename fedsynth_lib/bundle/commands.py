@@ -314,7 +314,7 @@ def check(
     schema: Annotated[Path | None, typer.Option(help="default: the .toml beside the table")] = None,
     analysis: Annotated[
         list[str] | None,
-        typer.Option(help='"y ~ a + b" or "mean(y) by group"; may be repeated'),
+        typer.Option(help='"y ~ a + b", "mean(y) by group" or "survival(time, event) by group"'),
     ] = None,
 ) -> int:
     """Whether a synthetic file has the form of the real one; 1 where something differs.

@@ -1,5 +1,5 @@
-"""What an analysis comes to on real and on synthetic rows, side by side: regressions and means of
-groups.
+"""What an analysis comes to on real and on synthetic rows, side by side: regressions, means of
+groups, survival.
 
 Everything here is computed from the real rows, without noise: for their owner alone, who learns
 whether a number may be published from the synthetic rows.
@@ -24,7 +24,11 @@ from fedsynth_lib.tables.moments import TIMES
 from fedsynth_lib.tables.registry import Reader
 
 BEYOND = 1.96  # standard errors within which 95 percent of equal results are
-MEAN = re.compile(r"mean\(\s*(?P<outcome>.+?)\s*\)(?:\s+by\s+(?P<by>.+?))?")
+FORMS = {  # how an analysis is written
+    "survival": re.compile(r"survival\(\s*(?P<outcome>.+?)\s*,\s*(?P<event>.+?)\s*\)"),
+    "mean": re.compile(r"mean\(\s*(?P<outcome>.+?)\s*\)"),
+}
+BY = r"(?:\s+by\s+(?P<by>.+?))?\s*"
 RULE = (
     f"± is a standard error. Rule: a result may be used if it differs from the real one by at most "
     f"{BEYOND} times what both standard errors explain, and if both say the same of whether a "
@@ -42,23 +46,27 @@ WORDS = {"C", "Q", "I", "np", "bs", "cr", "center", "standardize", "Treatment", 
 class Plan:
     """An analysis that was read: of `outcome`, by the groups of a column or with a formula."""
 
-    kind: Literal["regression", "mean"]
+    kind: Literal["regression", "mean", "survival"]
     text: str
     outcome: str
+    event: str = ""
     by: str = ""
 
 
 def read(text: str) -> Plan:
-    """Return the plan of an analysis: ``y ~ a + b`` or ``mean(y) by group``. Raises BadInput for
-    anything else."""
+    """Return the plan of an analysis: ``y ~ a + b``, ``mean(y) by group``, ``survival(time, event)
+    by group``. Raises BadInput for anything else."""
     if not isinstance(text, str):
         raise BadInput(f"analyses: {text!r} is no text; write 'y ~ a + b'.")
-    if found := MEAN.fullmatch(text.strip()):
-        return Plan("mean", text.strip(), found["outcome"], found["by"] or "")
+    for kind, form in FORMS.items():
+        if found := re.fullmatch(form.pattern + BY, text.strip()):
+            parts = {name: part or "" for name, part in found.groupdict().items()}
+            return Plan(kind, text.strip(), **parts)
     left, tilde, right = (part.strip() for part in text.partition("~"))
     if not (left and tilde and right) or "~" in right:
         raise BadInput(
-            f"analysis {text!r} cannot be read: write 'y ~ a + b' or 'mean(y) by group'."
+            f"analysis {text!r} cannot be read: write 'y ~ a + b', 'mean(y) by group' or "
+            "'survival(time, event) by group'."
         )
     return Plan("regression", text.strip(), left)
 
@@ -68,7 +76,7 @@ def compare(plan: Plan, table: Table, synthetic: Source) -> pd.DataFrame:
 
     A regression (a formula of statsmodels) is linear, or logistic where the outcome has two values:
     the second one, in alphabetical order, is what happens. The mean of a column of two texts is the
-    share of the second.
+    share of the second. Survival (Kaplan-Meier) is compared at the quartiles of the real times.
     Numbers and categories that are numbers are numbers, times are days, minutes or seconds; rows
     with a missing value in a column of the analysis are left out.
 
@@ -101,7 +109,9 @@ def compare(plan: Plan, table: Table, synthetic: Source) -> pd.DataFrame:
     """
     rows = {"real": values(table.frame, table.form), "synthetic": _synthetic(table.form, synthetic)}
     _check_names(plan, rows["real"])
-    results = (_regression if plan.kind == "regression" else _means)(plan, rows)
+    results = {"regression": _regression, "mean": _means, "survival": _survival}[plan.kind](
+        plan, rows
+    )
     more = np.sqrt(max(1.0, len(rows["synthetic"]) / max(1, len(rows["real"]))))
     found = pd.DataFrame(results, columns=["term", "what", *NUMBERS])
     error = np.hypot(found["real_se"], found["synthetic_se"] * more)
@@ -150,7 +160,7 @@ def _synthetic(form: Form, path: Source) -> pd.DataFrame:
 
 def _check_names(plan: Plan, rows: pd.DataFrame) -> None:
     """Refuse columns that are not there, or are not modelled."""
-    named = [name for name in (plan.outcome, plan.by) if name]
+    named = [name for name in (plan.outcome, plan.event, plan.by) if name]
     if plan.kind == "regression":
         bare = re.sub(r"Q\(([\"'])(.+?)\1\)", " ", plan.text)
         quoted = [name for _, name in re.findall(r"Q\(([\"'])(.+?)\1\)", plan.text)]
@@ -246,6 +256,36 @@ def _means(plan: Plan, rows: Rows) -> list[Result]:
             found += [numbers.mean(), numbers.sem()]
         named = what if group is None else f"{what} where {plan.by} is {_shown(group)}"
         results.append(("all" if group is None else _plain(group), named, *found))
+    return results
+
+
+def _survival(plan: Plan, rows: Rows) -> list[Result]:
+    from statsmodels.duration.survfunc import SurvfuncRight
+
+    if rows["real"][plan.outcome].dtype == object:
+        raise BadInput(f"analysis {plan.text!r}: {plan.outcome!r} is no number.")
+    event = _second(plan, rows["real"][plan.event])
+    times = rows["real"][plan.outcome].quantile([0.25, 0.5, 0.75]).unique()
+    results = []
+    for group in _groups(plan, rows["real"]):
+        found = []
+        for frame in rows.values():
+            kept = frame[_within(plan, frame, group)][[plan.outcome, plan.event]].dropna()
+            happened = (kept[plan.event] == event).astype(int)
+            if not happened.any():
+                found.append([(np.nan, np.nan)] * len(times))
+                continue
+            curve = SurvfuncRight(kept[plan.outcome].to_numpy(), happened.to_numpy())
+            last = np.searchsorted(curve.surv_times, times, side="right") - 1
+            pairs = zip(curve.surv_prob[last], curve.surv_prob_se[last], strict=True)
+            found.append([(1.0, 0.0) if k < 0 else p for k, p in zip(last, pairs, strict=True)])
+        for time, *pairs in zip(times, *found, strict=True):
+            term = f"{time:g}" if group is None else f"{_plain(group)}: {time:g}"
+            of = "" if group is None else f" where {plan.by} is {_shown(group)}"
+            what = (
+                f"the share without {plan.event} = {_shown(event)} at {plan.outcome} {time:g}{of}"
+            )
+            results.append((term, what, *pairs[0], *pairs[1]))
     return results
 
 

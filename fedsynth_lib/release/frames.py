@@ -295,8 +295,9 @@ def check(
     schema
         As in `synthesize`; drafted from the real rows if there is none.
     analyses
-        What somebody wants to know from the rows: ``"sbp ~ age + bmi"``, ``"mean(sbp) by region"``;
-        see `release.analyses.compare`, which states the rule by which a result may be used.
+        What somebody wants to know from the rows: ``"sbp ~ age + bmi"``, ``"mean(sbp) by region"``,
+        ``"survival(time, died) by arm"``; see `release.analyses.compare`, which states the rule by
+        which a result may be used.
 
     Returns
     -------
