@@ -246,12 +246,10 @@ def _means(plan: Plan, rows: Rows) -> list[Result]:
         event = _second(plan, rows["real"][plan.outcome])
         what = f"the share of {plan.outcome} = {_shown(event)}"
     results = []
-    groups = sorted(rows["real"][plan.by].dropna().unique()) if plan.by else [None]
-    for group in groups:
+    for group in _groups(plan, rows["real"]):
         found = []
         for frame in rows.values():
-            within = frame if group is None else frame[frame[plan.by] == group]
-            kept = within[plan.outcome].dropna()
+            kept = frame[plan.outcome][_within(plan, frame, group)].dropna()
             numbers = kept if event is None else (kept == event).astype(float)
             found += [numbers.mean(), numbers.sem()]
         named = what if group is None else f"{what} where {plan.by} is {_shown(group)}"
@@ -298,6 +296,14 @@ def _second(plan: Plan, values: pd.Series) -> object:
             "a number for a mean, or a column of two values."
         )
     return levels[1]
+
+
+def _groups(plan: Plan, rows: pd.DataFrame) -> list:
+    return sorted(rows[plan.by].dropna().unique()) if plan.by else [None]
+
+
+def _within(plan: Plan, rows: pd.DataFrame, group: object) -> pd.Series:
+    return pd.Series(True, rows.index) if group is None else rows[plan.by] == group
 
 
 def _plain(value: object) -> str:
