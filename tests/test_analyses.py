@@ -133,7 +133,7 @@ def test_gaps_codes_and_marks_are_numbers_of_an_analysis(home):
         ("survival(years)", "cannot be read"),
         ("region ~ age", "'region' has 4 categories; a regression takes a number, or two"),
         ("mean(region)", "'region' has 4 different values"),
-        ("survival(sex, died)", "'sex' is no number"),
+        ("survival(sex, died)", "'sex' is not a number"),
         ("sbp ~ age +", "cannot be made on the real rows"),
         ("sbp ~ nothing(age)", "cannot be made on the real rows"),
     ],

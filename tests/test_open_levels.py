@@ -298,3 +298,25 @@ def _source(frame):
     from fedsynth_lib.tables.container import InMemory
 
     return InMemory.of(frame, "table")
+
+
+def test_a_code_that_looks_like_a_named_one_with_a_decimal_is_another_value():
+    frame = people()
+    frame.loc[frame["job"] == "rare", "job"] = "nurse.0"
+    rows, _ = synthesized(frame)
+    assert set(rows["job"].dropna()) <= {"nurse", "baker", "(other)"}
+
+
+def test_a_gap_is_distinguished_from_a_value_of_that_name():
+    frame = pd.DataFrame({"age": [40] * 60, "ill": ["no"] * 60, "job": [None, "None"] * 30})
+    loaded = your_table.load(your_table.Files.of(_source(frame), SCHEMA), private=True)
+    assert loaded.content.loc[0, "job"] != loaded.content.loc[1, "job"]
+
+
+@pytest.mark.parametrize("dtype", [int, float])
+def test_numbers_become_texts_where_some_are_other(dtype):
+    frame = people()
+    numbers = np.arange(ROWS) % 3
+    numbers[:300] = np.arange(300) + 10
+    rows, _ = synthesized(frame.assign(job=numbers.astype(dtype)))
+    assert set(rows["job"].dropna()) == {"0", "1", "2", "(other)"}

@@ -261,7 +261,7 @@ def _survival(plan: Plan, rows: Rows) -> list[Result]:
     from statsmodels.duration.survfunc import SurvfuncRight
 
     if rows["real"][plan.outcome].dtype == object:
-        raise BadInput(f"analysis {plan.text!r}: {plan.outcome!r} is no number.")
+        raise BadInput(f"analysis {plan.text!r}: {plan.outcome!r} is not a number.")
     event = _second(plan, rows["real"][plan.event])
     times = rows["real"][plan.outcome].quantile([0.25, 0.5, 0.75]).unique()
     results = []

@@ -353,11 +353,13 @@ class Container:
             mixed = [n for n in rows if pd.api.types.infer_dtype(rows[n]).startswith("mixed")]
             texts = {name: columns[name].texts(rows[name]).replace("", None) for name in mixed}
             return rows.assign(**texts).reset_index(drop=True)
+        merged = {column.name for column in form.columns if column.other}  # `other` is a text
         found = {}
         for name, array in zip(rows, self._arrays(rows, form), strict=True):
             notes = self.types.field(name).metadata or {}
             label = int(name) if b"label" in notes else name
-            found[label] = _typed(array.to_pandas(), notes.get(b"dtype", b"").decode())
+            dtype = "" if name in merged else notes.get(b"dtype", b"").decode()
+            found[label] = _typed(array.to_pandas(), dtype)
         return pd.DataFrame(found)
 
     def _arrays(self, rows: pd.DataFrame, form: Form) -> list[pa.Array]:

@@ -50,6 +50,7 @@ PRESENT, GAP = "no", "yes"  # of the column that says whether another one has a 
 A_NUMBER = "a number"  # the same, of a column that says which of several values stands there
 MOST_EXACT = 2**53  # beyond it, a float is no longer every whole number
 SEQUENCE = "sequence"  # a pattern of identifiers: 1, 2, 3 and so on
+WHOLE = r"^(-?\d+)\.0$"  # a whole number as a float is written
 OTHER = "(other)"  # the category of values that an open column does not name
 OPEN = "selected from noisy counts"  # the source of an open column
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with which a cell begins that a spreadsheet runs
@@ -291,6 +292,8 @@ class FileColumn:
             object.__setattr__(self, "other", self.other or OTHER)
             object.__setattr__(self, "source", OPEN if read else self.source)
             object.__setattr__(self, "from_rows", False)
+        if self.other and re.match("u?int|float|double|bool|decimal", self.type):
+            object.__setattr__(self, "type", "")  # no number or truth value says `other`
         if self.other and self.other not in self.categories:
             object.__setattr__(self, "categories", (*self.categories, self.other))
 
@@ -509,11 +512,9 @@ class FileColumn:
 
     def _labels(self, raw: pd.Series, codes: np.ndarray) -> pd.Series:
         labels = raw.astype("category")
-        if self.other:  # `schema.validate` takes "1.0" for a declared "1"
-            known = {*self.categories, *(f"{category}.0" for category in self.categories)}
-            texts = labels.cat.rename_categories(lambda label: str(label).strip())
-            labels = texts.where(texts.isin(known) | texts.isna(), None).astype(object)
-            labels = labels.mask(labels.isna() & texts.notna(), self.other).astype("category")
+        if self.other:
+            labels = labels.map({label: self._named(label) for label in labels.cat.categories})
+            labels = labels.astype("category")
         if not self.missing or not (codes > 0).any():
             return labels
         texts = labels.cat.rename_categories(lambda label: str(label).strip())
@@ -522,6 +523,12 @@ class FileColumn:
         for place, label in enumerate(self.gap_labels, 1):
             labels[codes == place] = label
         return labels.cat.remove_unused_categories()
+
+    def _named(self, label: object) -> str:
+        """The category of a value: `other` if it is not in the list."""
+        text = str(label).strip()
+        whole = re.sub(WHOLE, r"\1", text)  # 1.0 of a number is the category 1
+        return next((each for each in (text, whole) if each in self.categories), self.other)
 
     def _amounts(
         self, raw: pd.Series, where: str, moved: list[str] | None
@@ -761,7 +768,7 @@ def parts_of(modelled: Column | Gaps | None) -> tuple[Column, ...]:
 def as_texts(raw: pd.Series) -> pd.Series:
     """The values of a raw column as text, None of a gap: 1.0 is '1', so that the text of a row does
     not depend on whether another one has a gap, which makes floats of whole numbers."""
-    texts = raw.astype(object).map(str).str.strip().str.replace(r"^(-?\d+)\.0$", r"\1", regex=True)
+    texts = raw.astype(object).map(str).str.strip().str.replace(WHOLE, r"\1", regex=True)
     return texts.where(raw.notna(), None)
 
 

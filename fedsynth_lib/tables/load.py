@@ -126,7 +126,10 @@ class Table:
     @property
     def content(self) -> pd.DataFrame:
         """The rows with the open columns as the file has them: what tells rows from each other."""
-        return self.frame if self.raw is None else self.frame.assign(**self.raw.astype(str))
+        if self.raw is None:
+            return self.frame
+        texts = self.raw.astype(object)
+        return self.frame.assign(**texts.where(texts.notna(), " "))  # no text is a blank
 
     def expect(self, origin: str) -> None:
         """Raise BadInput unless the table was loaded as, or taken from, the one with this digest
