@@ -303,7 +303,10 @@ def test_own_files_as_csv_and_parquet(tmp_path):
     ("content", "message"),
     [
         (b"", "the file is empty"),
-        (b"x,y\n1,a\n2,b,c\n", "cannot be read .*line 3, saw 3"),
+        (
+            b"x,y\n1,a\n2,b,c\n",
+            "line 3 has 3 fields, and the lines before it have 2; correct that line",
+        ),
         (b"x,y\n9,1,a\n9,2,b\n", "rows have more fields than there are columns"),
         (b"x,y\n1,\xff\xfe\n", r"column 'y' holds .* \(row 1\); .* are not UTF-8 text: save"),
         (b"x,y\n1,a\nlots,b\n", r"column 'x' holds something that is not a number \(row 2\)"),
