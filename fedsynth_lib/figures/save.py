@@ -144,7 +144,9 @@ def save_figure(
     for kind in ("png", "pdf"):
         buffer = io.BytesIO()
         if kind == "png":  # 256 colours look the same, and are a third of the size of a clone
-            picture = _pixels(fig).quantize(256, dither=Image.Dither.NONE)
+            drawn = io.BytesIO()  # not compressed, since it is read again at once
+            fig.savefig(drawn, format="png", dpi=300, pil_kwargs={"compress_level": 0})
+            picture = Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE)
             picture.save(buffer, format="png", optimize=True)
         else:  # without what differs from run to run
             fig.savefig(buffer, format=kind, dpi=300, metadata=dict.fromkeys(UNDATED))
@@ -155,14 +157,6 @@ def save_figure(
     plt.close(fig)  # or a notebook would show it twice
     log_event("figure", path=within(paths[0]))
     return SavedFigure(*paths, width=round(110 * fig.get_figwidth()), alt=alt or exhibit)
-
-
-def _pixels(fig: Figure) -> Image.Image:
-    """Draw the figure, and encode nothing: a PNG would be compressed only to be read again."""
-    buffer = io.BytesIO()
-    fig.savefig(buffer, format="rgba", dpi=300)
-    size = [int(side * 300) for side in fig.get_size_inches()]  # cut off, as Agg does
-    return Image.frombytes("RGBA", size, buffer.getvalue()).convert("RGB")
 
 
 def _keep_layout(fig: Figure) -> None:
