@@ -14,6 +14,8 @@ from scipy.stats import norm
 import fedsynth_lib as fs
 from fedsynth_lib.core.accounting import epsilon_of, exact_gaussian_epsilon
 from fedsynth_lib.core.contract import BadInput, Charge, Privacy
+from fedsynth_lib.core.ledger import open_ledger
+from fedsynth_lib.methods.marginals import fedpgm
 from fedsynth_lib.release import ask, open_levels, your_table
 from fedsynth_lib.release.deploy import study
 from fedsynth_lib.tables.form import form_from
@@ -320,3 +322,34 @@ def test_numbers_become_texts_where_some_are_other(dtype):
     numbers[:300] = np.arange(300) + 10
     rows, _ = synthesized(frame.assign(job=numbers.astype(dtype)))
     assert set(rows["job"].dropna()) == {"0", "1", "2", "(other)"}
+
+
+def many_jobs() -> pd.DataFrame:
+    """2,000 rows, 50 of each of 40 jobs but for the first two, which have more."""
+    jobs = np.repeat([f"job {number}" for number in range(40)], 50)
+    jobs[1_800:1_900], jobs[1_900:] = "job 0", "job 1"
+    return people().assign(job=jobs)
+
+
+@pytest.mark.parametrize(("cells", "most"), [(10_000_000, 1_000), (6_000, 30), (1_500, 10)])
+def test_as_many_levels_are_named_as_the_method_can_hold(monkeypatch, cells, most):
+    monkeypatch.setattr(fedpgm, "MOST_CELLS", cells)
+    rows, statement = synthesized(many_jobs(), method="fedpgm", epsilon=50.0)
+    assert statement["open_levels"]["most"] == most
+    (column,) = statement["open_levels"]["columns"]
+    assert column["named"] == min(most, 36)
+    assert {"job 0", "job 1"} <= set(rows["job"])  # the largest ones stay
+    assert rows["job"].nunique() <= most + 1
+
+
+def test_a_domain_that_no_method_can_hold_is_refused_before_levels_are_counted(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
+    monkeypatch.setattr(fedpgm, "MOST_CELLS", 100)
+    monkeypatch.setattr(open_levels.Plan, "noisy", None)
+    schema = SCHEMA.replace("kind =", 'source = "made up"\nkind =')
+    options = {"release": True, "population": "made_up", "declared_rows": ROWS, "schema": schema}
+    with pytest.raises(BadInput, match="bin or merge the levels"):
+        synthesized(people(), method="fedpgm", **options)
+    assert open_ledger("made_up", most_epsilon=3.0).total().epsilon == 0

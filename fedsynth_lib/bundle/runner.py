@@ -342,7 +342,7 @@ def execute_all(
             while notebook := schedule.start([each.notebook for each in running]):
                 begin(notebook)
             with contextlib.suppress(queue.Empty):
-                close(ended.get(timeout=0.5))
+                close(ended.get(timeout=2))
             for execution in running:
                 execution.look()
             reporter.tick()

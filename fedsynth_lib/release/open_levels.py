@@ -20,24 +20,34 @@ level is independent of that of others. So for any set of outcomes, P' <= q + (1
 (1 - q) Q, where Q is what T' gives if no such level is named, and Q and the outcomes of T are
 (epsilon, d)-indistinguishable by all charges together. Hence the first direction has delta d + q,
 the second d + q / (1 - q) = d + s, and the run is (epsilon, d + s)-private.
+
+A method may hold only so many levels. How many it can follows from the schema and the settings, and
+is found before a count is taken; where more reach the threshold, those of the largest noisy counts
+are named, which is post-processing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.special import ndtri
+from scipy.stats import rankdata
 
 from fedsynth_lib.core.accounting import calibrate, exceeds, gaussian_counts
 from fedsynth_lib.core.contract import BadInput, Charge, Noise, Privacy
+from fedsynth_lib.federation.flower import Job
 from fedsynth_lib.tables.form import Form
+from fedsynth_lib.tables.kinds import FileColumn
 from fedsynth_lib.tables.load import Table
 
 COUNTS = "counts of the levels of open columns, of which those above a threshold are named"
 # of the budget: of 1 / noise^2 of the Gaussian release that would spend all of it, and of delta
 SHARE, DELTA_SHARE = 0.1, 0.1
+# named levels of a column at most: the first number that the method can hold in every open column
+MOST_NAMED = (1_000, 300, 100, 30, 10)
 
 
 @dataclass(frozen=True)
@@ -55,13 +65,14 @@ class Plan:
 
     columns: name -> the category of all other values. charge: of the noisy counts.
     delta: what is set aside for levels that one record alone has. rest: the budget of all charges.
-    threshold: the least noisy count of a level that is named.
+    threshold: the least noisy count of a level that is named. most: named levels of a column.
     """
 
     columns: Mapping[str, str]
     charge: Charge
     delta: float
     rest: Privacy
+    most: int = MOST_NAMED[0]
 
     @property
     def threshold(self) -> int:
@@ -84,7 +95,8 @@ class Plan:
                 raw = table.raw[column.name]
                 held = column.labels(raw).value_counts().sort_index()
                 noisy = self.noisy(held.to_numpy(), rng)
-                named = noisy >= self.threshold
+                rank = rankdata(-noisy, method="ordinal")
+                named = (noisy >= self.threshold) & (rank <= self.most)
                 levels[column.name] = tuple(held.index[named])
                 gaps = [column.gaps(raw).sum()] if column.missing else []
                 counts[column.name] = [*noisy[named], *self.noisy(np.array(gaps), rng)]
@@ -114,6 +126,7 @@ class Plan:
             "open_levels": {
                 "columns": columns,
                 "threshold": self.threshold,
+                "most": self.most,
                 "delta": self.delta,
             },
         }
@@ -151,13 +164,40 @@ def check(
         )
 
 
+def widest(form: Form, most: int) -> Form:
+    """The form as if so many levels of each open column were named: a method that can hold these
+    can hold fewer."""
+    columns = [
+        _named(column, [f"{column.other} {number}" for number in range(most)])
+        if column.is_open
+        else column
+        for column in form.columns
+    ]
+    return replace(form, columns=tuple(columns))
+
+
+def fitted(plan: Plan, form: Form, job: Callable[[Form], Job]) -> tuple[Job, Plan]:
+    """The job of a run, and how levels are selected with the most that its method can hold.
+
+    job: makes it of a form; raises BadInput for one that the method cannot hold.
+    """
+    *larger, least = MOST_NAMED
+    for most in larger:
+        with suppress(BadInput):
+            return job(widest(form, most)), replace(plan, most=most)
+    return job(widest(form, least)), replace(plan, most=least)
+
+
+def _named(column: FileColumn, levels: Sequence[str]) -> FileColumn:
+    return replace(column, is_open=False, categories=(*levels, column.other))
+
+
 def with_levels(table: Table, found: Mapping[str, Sequence[str]]) -> Table:
     """The table with these categories of its open columns; other values are `other`."""
     columns, frame = [], table.frame
     for column in table.form.columns:
         if column.name in found:
-            listed = (*found[column.name], column.other)
-            column = replace(column, is_open=False, categories=listed)
+            column = _named(column, found[column.name])
             labels = column.parse(table.raw[column.name], table.key)[column.name]
             known = list(column.modelled.categories)
             frame = frame.assign(

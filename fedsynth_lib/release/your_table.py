@@ -37,7 +37,8 @@ from fedsynth_lib.core.store import (
     project_root,
     write_atomically,
 )
-from fedsynth_lib.federation.settings import ROW_COUNT, federated, planned
+from fedsynth_lib.federation.flower import Job
+from fedsynth_lib.federation.settings import ROW_COUNT, as_counted, federated, job_of
 from fedsynth_lib.methods import DEFAULT, METHODS, from_file
 from fedsynth_lib.methods.release import DELTA, fitting, private_config
 from fedsynth_lib.release import noisy_tables, open_levels, saved
@@ -49,7 +50,7 @@ from fedsynth_lib.release.register import Begun, open_register
 from fedsynth_lib.release.summary import Release, registry_entry, summary_page
 from fedsynth_lib.runs.rows import folder_name
 from fedsynth_lib.tables.container import InMemory, Source
-from fedsynth_lib.tables.form import Counted, Form
+from fedsynth_lib.tables.form import Form
 from fedsynth_lib.tables.load import Table, load_table
 from fedsynth_lib.tables.moments import TIMES
 from fedsynth_lib.tables.partition import Parts, by_hash
@@ -270,7 +271,7 @@ def split(table: Table, *, key: bytes, release: bool = False) -> tuple[Table, Ta
     on its own, see `by_hash`.
 
     Raises BadInput for too few rows; of a release that is no matter of the true number (see
-    `_check_release` and `_check_planned`), which one record may change.
+    `_check_release` and `_planned`), which one record may change.
     """
     if len(table) < MIN_ROWS and not release:
         raise BadInput(
@@ -420,22 +421,14 @@ def run(method: Method, train: Table, parts: Parts, *, config: Any, **options: A
 
     What is released is what the method releases: the way there and back is public.
     """
-    table, config, counted = _as_counted(method, train, config)
-    made = federated(method, table, parts, config=config, **options)
+    form = train.form or Form.of(train.schema)
+    schema, config, counted = as_counted(method, form, config)
     if counted is None:
-        return made
+        return federated(method, train, parts, config=config, **options)
+    joined = replace(train, frame=counted.join(train.frame), schema=schema, digest="")
+    made = federated(method, joined, parts, config=config, **options)
     rng = stream(options.get("seed", 0), "within bins")
     return replace(made, synthetic=counted.part(made.synthetic, rng))
-
-
-def _as_counted(method: Method, train: Table, config: Any) -> tuple[Table, Any, Counted | None]:
-    """The table and the settings with which the method is run, and the way back."""
-    form = train.form or Form.of(train.schema)
-    schema, config, counted = saved.as_counted(method, form, config)
-    if counted is None:
-        return train, config, None
-    joined = replace(train, frame=counted.join(train.frame), schema=schema, digest="")
-    return joined, config, counted
 
 
 def as_file(synthetic: pd.DataFrame, table: Table, *, seed: int | None) -> pd.DataFrame:
@@ -793,10 +786,12 @@ def _carried_out(
     config = fitting(asked.config, asked.table.schema, sum(sizes), epsilon)
     options = {"config": config, "privacy": privacy, "seed": asked.seed}
     options |= {"sizes": sizes, "before": [*counted, *before]}
-    if begun:
-        _check_planned(asked, begun, **options)
-    if plan:
-        asked, found = _selected(asked, plan, options)
+    if begun or plan:
+        job, plan = _planned(asked, begun, plan, **options)
+    if plan:  # noise is settled beforehand, so that it does not depend on what is selected
+        noise = float(np.max(job.noise_multiplier))
+        options["privacy"] = replace(privacy, noise_multiplier=noise)
+        asked, found = _selected(asked, plan)
     clients = "one client" if len(asked.parts) == 1 else f"{len(asked.parts)} clients"
     say(f"{asked.method.name} learns from {clients}, which may take minutes")
     if "marginals" in asked.method.client_step.__module__:  # how long a network takes is unknown
@@ -845,18 +840,8 @@ def _carried_out(
     return found
 
 
-def _selected(
-    asked: Asked, plan: open_levels.Plan, options: dict[str, Any]
-) -> tuple[Asked, open_levels.Found]:
-    """The tables with the levels that noisy counts select in the rows to learn from.
-
-    The noise of the method is settled beforehand, so that it does not depend on what is selected.
-    """
-    fixed = {name: options[name] for name in ("privacy", "sizes", "before", "seed")}
-    table, config, _ = _as_counted(asked.method, asked.train, options["config"])
-    job, _ = planned(asked.method, table, asked.parts, config=config, **fixed)
-    noise = float(np.max(job.noise_multiplier))
-    options["privacy"] = replace(options["privacy"], noise_multiplier=noise)
+def _selected(asked: Asked, plan: open_levels.Plan) -> tuple[Asked, open_levels.Found]:
+    """The tables with the levels that noisy counts select in the rows to learn from."""
     rng = np.random.default_rng() if asked.release else stream(asked.seed, "open levels")
     found = plan.select(asked.train, rng)
     tables = {"table": asked.table, "train": asked.train, "holdout": asked.holdout}
@@ -950,27 +935,46 @@ def _begin(asked: Asked) -> Begun:
     return open_register().begin(asked.known, asked.book, **said)
 
 
-def _check_planned(asked: Asked, begun: Begun, *, sizes: Sequence[int], **options: Any) -> None:
-    """Whatever else refuses the run, by the number of rows that it is taken to have: so a setting
-    that cannot be is found before the run has begun, and costs the count of the rows at most."""
-    before = [charge for charge in options["before"] if charge.what == ROW_COUNT]
-    cost = epsilon_of(before) * max(1, asked.table.form.most_rows) if before else 0.0
+def _planned(
+    asked: Asked,
+    begun: Begun | None,
+    plan: open_levels.Plan | None,
+    *,
+    sizes: Sequence[int],
+    before: Sequence[Charge],
+    **options: Any,
+) -> tuple[Job, open_levels.Plan | None]:
+    """The job of a run, and how many levels of open columns its method can hold.
+
+    Whatever else refuses the run does so here, by the number of rows that it is taken to have: so a
+    setting that cannot be is found before the run has begun, and costs the count of the rows at
+    most.
+    """
+    counts = [charge for charge in before if charge.what == ROW_COUNT]
+    cost = epsilon_of(counts) * max(1, asked.table.form.most_rows) if counts else 0.0
     try:
-        if before:
+        if begun and counts:
             spent = f" Counting the rows has cost epsilon {cost:.2g}; declared_rows would not."
             num_rows = sum(sizes) / (1 - TEST_SHARE)
             if num_rows < MIN_ROWS:
                 raise BadInput(
                     f"{asked.table.key}: counted with noise, it has {num_rows:.0f} rows, give or "
-                    f"take {before[0].noise:.0f}: too few to learn from; say how many rows it has "
+                    f"take {counts[0].noise:.0f}: too few to learn from; say how many rows it has "
                     f"(declared_rows), or give a larger epsilon.{spent}"
                 )
             _check_delta(asked.promised, num_rows, "counted with noise", asked.table.key, spent)
-        table, config, _ = _as_counted(asked.method, asked.train, options.pop("config"))
-        options |= {"config": config, "sizes": sizes}
-        planned(asked.method, table, asked.parts, **options)
+        options |= {"sizes": sizes, "before": before}
+
+        def job(form: Form) -> Job:
+            """All of the run that follows from what is public."""
+            schema, config, _ = as_counted(asked.method, form, options["config"])
+            return job_of(asked.method, schema, **(options | {"config": config}))[0]
+
+        form = asked.train.form
+        return open_levels.fitted(plan, form, job) if plan else (job(form), None)
     except BadInput:
-        begun.give_up(cost, 0.0, "no rows, but their number" if before else "nothing")
+        if begun:
+            begun.give_up(cost, 0.0, "no rows, but their number" if counts else "nothing")
         raise
 
 
