@@ -38,6 +38,7 @@ def warned(text: str, profile: str, data: str) -> str:
     return f"Small live run, no result. {text}" if small else text
 
 
+DPI = 300  # of a PNG, and of pictures within a PDF
 UNDATED = ("CreationDate", "Producer", "Creator")  # fields of a PDF
 
 
@@ -141,29 +142,33 @@ def save_figure(
     folder = _folder(exhibit, profile, data, folder)
     _footer(fig, profile, data, " ".join(filter(None, (note, boxes(fig)))))
     layout, paths = fig.get_layout_engine(), []
+    _lay_out(fig)
     for kind in ("png", "pdf"):
         buffer = io.BytesIO()
         if kind == "png":  # 256 colours look the same, and are a third of the size of a clone
             drawn = io.BytesIO()  # not compressed, since it is read again at once
-            fig.savefig(drawn, format="png", dpi=300, pil_kwargs={"compress_level": 0})
+            fig.savefig(drawn, format="png", dpi=DPI, pil_kwargs={"compress_level": 0})
             picture = Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE)
             picture.save(buffer, format="png", optimize=True)
         else:  # without what differs from run to run
-            fig.savefig(buffer, format=kind, dpi=300, metadata=dict.fromkeys(UNDATED))
+            fig.savefig(buffer, format=kind, dpi=DPI, metadata=dict.fromkeys(UNDATED))
         paths.append(folder / f"{exhibit}.{kind}")
         write_atomically(paths[-1], buffer.getvalue())
-        _keep_layout(fig)
     fig.set_layout_engine(layout)
     plt.close(fig)  # or a notebook would show it twice
     log_event("figure", path=within(paths[0]))
     return SavedFigure(*paths, width=round(110 * fig.get_figwidth()), alt=alt or exhibit)
 
 
-def _keep_layout(fig: Figure) -> None:
-    """Leave everything where it is for the next format.
+def _lay_out(fig: Figure) -> None:
+    """Place everything once, at the resolution of the file.
 
-    To lay it out again takes as long as to draw it.
+    `savefig` would draw the whole figure once more to find its layout, for each format.
     """
+    shown = fig.dpi
+    fig.dpi = DPI
+    fig.get_layout_engine().execute(fig)
+    fig.dpi = shown
     # what None asks for
     with plt.rc_context({"figure.constrained_layout.use": False, "figure.autolayout": False}):
         fig.set_layout_engine(None)

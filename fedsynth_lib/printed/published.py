@@ -63,6 +63,17 @@ def load_values(work: str, exhibit: str | None = None, *, excluded: bool = False
             f"{work} has no values for {exhibit!r}: choose one of "
             f"{[p.stem for p in folder.glob('*.csv')]}."
         )
+    frame = _values(*paths)
+    kept = slice(None) if excluded else ~frame["note"].str.startswith("EXCLUDE")
+    return frame[kept].reset_index(drop=True)
+
+
+@cache
+def _values(*paths: Path) -> pd.DataFrame:
+    """Return the values of these files, those that must not serve as a reference included.
+
+    A chapter asks for the same files dozens of times.
+    """
     frame = pd.concat([_read(path) for path in paths], ignore_index=True)
     frame["printed"] = frame["mean"]
     frame["decimals"] = frame["printed"].map(_decimals).astype("Int64")
@@ -70,11 +81,7 @@ def load_values(work: str, exhibit: str | None = None, *, excluded: bool = False
     for column in ("mean", "std", "epsilon"):
         frame[column] = pd.to_numeric(frame[column], errors="coerce").astype(float)
     frame["n_clients"] = pd.to_numeric(frame["n_clients"]).astype("Int64")
-    return (
-        frame
-        if excluded
-        else frame[~frame["note"].str.startswith("EXCLUDE")].reset_index(drop=True)
-    )
+    return frame
 
 
 def load_catalogue(work: str | None = None) -> pd.DataFrame:
