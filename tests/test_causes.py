@@ -60,7 +60,7 @@ def test_a_reading_explains_what_is_within_by_it_and_is_charged_with_what_leaves
     assert causes.of_cells(far, rows, [clusters]).tolist() == ["nearer: dense"]
     assert causes.of_cells(near, rows, [clusters])[0].startswith("unexplained")
     within = toy(metric="log_cluster", verdict="within")
-    assert causes.of_cells(within, rows, [clusters]).tolist() == ["would leave: dense"]
+    assert causes.of_cells(within, rows, [clusters]).tolist() == ["no longer within: dense"]
     assert causes.of_cells(toy(verdict="within"), rows, [dense]).tolist() == [""]
 
 

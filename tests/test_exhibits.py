@@ -168,14 +168,14 @@ def test_a_table_in_which_levels_alone_agree_says_so():
     """Eight values on the published level: within wherever they stand, or only where they do."""
     line = {"verdict": "within", "order": "", "order_by_chance": 0.5}
     level = exhibits.against_chance(pd.DataFrame([{**line, "by_chance": 1.0}] * 8))
-    assert (level["within %"], level["within by chance %"], level["tells"]) == (
+    assert (level["within %"], level["within by chance %"], level["informative about"]) == (
         100,
         100,
-        "levels alone",
+        "levels only",
     )
     places = exhibits.against_chance(pd.DataFrame([{**line, "by_chance": 0.5}] * 8))
-    assert (places["within by chance %"], places["tells"]) == (50, "scenarios")
-    assert exhibits.against_chance(pd.DataFrame())["tells"] == ""
+    assert (places["within by chance %"], places["informative about"]) == (50, "scenarios")
+    assert exhibits.against_chance(pd.DataFrame())["informative about"] == ""
 
 
 # --- curves and their state ----------------------------------------------------------------------

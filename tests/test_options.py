@@ -180,6 +180,11 @@ def test_a_parameter_goes_to_every_notebook_that_has_it(home):
     }
 
 
+def test_notebooks_are_named_with_commas_or_spaces_between():
+    for words in (["00", "02"], ["00,02"], ["00", "--only", "02"]):
+        assert ",".join(runner.parse(["--only", *words, "-p", "seed=3"]).only) == "00,02"
+
+
 @pytest.mark.parametrize(
     "options, told",
     [
@@ -187,6 +192,7 @@ def test_a_parameter_goes_to_every_notebook_that_has_it(home):
         (["--profile", "big"], "invalid choice: 'big'"),
         (["--jobs", "0"], "--jobs is 0: give 1 or more"),
         (["--only", "33"], "there is no notebook '33'"),
+        (["--only", "00", "33"], "there is no notebook '33'"),
         (["--from", "10_netwrok"], "the closest is '10_network'"),
         (["--only", "0", "--from", "20"], "leave out --only or --from"),
         (["-p", "sed=3"], "no.* parameter 'sed', the closest is 'seed'"),

@@ -82,7 +82,7 @@ def test_readings_without_a_common_cell_are_refused():
 def test_a_factor_and_the_root_of_the_clients_are_taken_out():
     half = rows("half", lambda mean, _: mean / 2).query("setting == 'federated'")
     half["epsilon"] = half["epsilon"] * half["n_clients"] ** 0.5
-    named = Reading("half", "print", rows=({"grid": "half"},), factor=2.0, root=True)
+    named = Reading("half", "published", rows=({"grid": "half"},), factor=2.0, root=True)
     found = readings.distances(choice(named), half)
     assert len(found) == 27 and found["distance"].max() < 1e-12
 
@@ -102,8 +102,8 @@ def test_a_main_reading_stands_in_for_ours_on_its_data_sets_and_the_first_choice
     monkeypatch,
 ):
     made = [rows("first", lambda mean, _: mean), rows("second", lambda mean, _: mean + 1)]
-    alone = Reading("alone", "print", rows=({"grid": "first"},), main=("adult",))
-    every = Reading("every", "print", rows=({"grid": "second"},), main=("adult", "bank"))
+    alone = Reading("alone", "published", rows=({"grid": "first"},), main=("adult",))
+    every = Reading("every", "published", rows=({"grid": "second"},), main=("adult", "bank"))
     asked = [choice(alone, where="setting == 'local'"), choice(every)]
     monkeypatch.setattr(readings, "load_choices", lambda: asked)
     found = readings.main_means(WORK, "tab6.1", pd.concat(made))

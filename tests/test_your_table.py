@@ -292,12 +292,16 @@ def test_a_column_that_nobody_mentions_blocks_a_release(file):
     assert "id" not in your_table.synthesize(file, **ASKED).run.synthetic
 
 
-def test_an_open_question_blocks_a_release(ward):
+def test_an_open_question_blocks_a_release_and_a_rehearsal_says_so(ward):
     text = ward.with_suffix(".toml").read_text()
     question = '[[column]]\nquestion = "Is it?"'
     ward.with_suffix(".toml").write_text(text.replace("[[column]]", question, 1))
     with pytest.raises(BadInput, match="the draft asks about age"):
         released(ward)
+    told = []
+    your_table.synthesize(ward, **ASKED, say=told.append)
+    (line,) = [line for line in told if "still open" in line]
+    assert line.startswith("1 question of the draft still open, about age: ")
 
 
 def test_a_folder_that_cannot_be_written_is_found_before_noise_is_paid_for(ward, home):

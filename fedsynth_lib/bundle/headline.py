@@ -110,7 +110,7 @@ def cells_beside(
 
     error: of the difference; tolerance: how far a match may be apart. by_chance: how often it would
     be within, and order_by_chance keep its order, if ours were shuffled. cause: why it is
-    different, or a reading by which it would leave. command: what computes it again.
+    different, or a reading by which it is no longer within. command: what computes it again.
     """
     cells = pd.concat([each for each in printed.values() if "published" in each and len(each)])
     cells = cells.reset_index(drop=True)
@@ -187,17 +187,17 @@ def claims_judged(told: pd.DataFrame) -> pd.DataFrame:
     """Every claim, with what `judges.judged` says of it by rows of profile paper, or not tested.
 
     Columns: work, id, claim, outcome (OUTCOMES), share (of its conditions that hold),
-    same_outcome (of resampled runs), needs (what would decide), seeds, `on print` (whether the
-    claim holds on the published values), fails (the conditions that do not hold), evidence.
+    same_outcome (of resampled runs), needs (what would decide), seeds, `on published values`
+    (whether the claim holds on them), fails (the conditions that do not hold), evidence.
     """
     texts = load_claims().set_index("id")
     table = texts[["claim"]].join(told.drop(columns="claim").set_index("id"))
     table["outcome"] = table["verdict"].fillna(UNTESTED)
-    table["on print"] = texts["holds_on_published_values"]
+    table["on published values"] = texts["holds_on_published_values"]
     table = table.rename(columns={"redrawn": "same_outcome"}).reset_index()
     table["work"] = table["id"].str.partition("/")[0]
     columns = ["work", "id", "claim", "outcome", "share", "same_outcome", "needs", "seeds"]
-    table = table[[*columns, "on print", "fails", "evidence"]]
+    table = table[[*columns, "on published values", "fails", "evidence"]]
     return table.fillna(dict.fromkeys(["same_outcome", "needs", "seeds", "fails", "evidence"], ""))
 
 

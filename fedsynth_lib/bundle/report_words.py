@@ -52,7 +52,7 @@ class Verdict(NamedTuple):
     def read(cls) -> "Verdict":
         cells = headline.kept("cells.csv")
         claims = headline.claims_judged(judges.stored()).rename(
-            columns={"on print": "on_published"}
+            columns={"on published values": "on_published"}
         )
         places = headline.load_claims().set_index("id")["location"]
         return cls(

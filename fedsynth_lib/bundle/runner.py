@@ -72,10 +72,11 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     add(
         "--only",
-        action="append",
+        action="extend",
+        nargs="+",
         default=[],
-        metavar="N,N",
-        help="these notebooks: numbers, names or parts of names",
+        metavar="N",
+        help="these notebooks: numbers, names or parts of names, with commas or spaces between",
     )
     add("--from", dest="start", metavar="N", help="this notebook and all after it")
     add(

@@ -20,8 +20,8 @@ from fedsynth_lib.printed.published import KEYS, WORKS, aggregate, load_values, 
 from fedsynth_lib.runs.typed import check_names, read_toml, typed
 
 # where a reading comes from: the work's text, the authors' public code, the software that the work
-# names, our protocol before any number was seen, or a look at the printed numbers
-Source = Literal["text", "code", "software", "protocol", "print"]
+# names, our protocol before any number was seen, or a look at the published values
+Source = Literal["text", "code", "software", "protocol", "published"]
 CONFIRMED, NOT_CONFIRMED = "confirmed", "not confirmed"
 TIE, TOO_FEW = "tie", "too few cells"
 # what the cells of one synthetic table share, so that they come into one half together

@@ -762,6 +762,12 @@ def carry_out(
             f"no source is given for {unsourced}: the release takes their ranges and categories as "
             "documented; write where, as source = ..., in the schema"
         )
+    if names := asked.table.form.questions:  # of a rehearsal; `places` has refused a release
+        note(
+            f"{len(names)} question{'s' * (len(names) > 1)} of the draft still open, about "
+            f"{', '.join(names)}: correct each in the schema, and delete its question; a release "
+            "refuses open questions"
+        )
     for line in (*asked.table.moved, *delta_notes(asked), *rare_classes(asked)):
         note(line)
     for path in asked.paths.values():  # before noise is paid for

@@ -3,7 +3,7 @@
 data/published/causes.toml lists causes by work, the first that a cell fits counts. One that names
 rows is tested here: it explains a cell where ours of that reading are within. Where they are only
 half as far from the published value, the cell is `nearer` by the reading and stays unexplained; a
-cell that is within and would leave by the reading is charged to it.
+cell that is within, but no longer by the reading, is charged to it.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from fedsynth_lib.core.store import project_root
 from fedsynth_lib.printed.published import KEYS, WORKS, aggregate, compare_means
 from fedsynth_lib.runs.typed import check_names, read_toml, typed
 
-UNEXPLAINED, NEARER, LEAVES = "unexplained", "nearer", "would leave"
+UNEXPLAINED, NEARER, LOST = "unexplained", "nearer", "no longer within"
 Kind = Literal["reading", "scale", "other rows", "chance", "unexplained"]
 KINDS = get_args(Kind)
 
@@ -57,13 +57,13 @@ def of_cells(
     cells: pd.DataFrame, rows: Mapping[str, pd.DataFrame], causes: list[Cause] | None = None
 ) -> pd.Series:
     """Return the cause of every different cell, as `scale: distances on ...`; of a cell that is
-    within `would leave: ` and the reading by which it would; of all others an empty text.
+    within `no longer within: ` and the reading by which it is not; of all others an empty text.
 
     cells: `exhibits.printed_cells`, of any exhibits. rows: work -> rows of profile paper.
     """
     judged = cells[cells["verdict"].isin(["different", "within"])]
     judged = judged.assign(errors=judged["difference"].abs() / judged["error"])
-    found = {name: pd.Series("", judged.index) for name in (*KINDS, NEARER, LEAVES)}
+    found = {name: pd.Series("", judged.index) for name in (*KINDS, NEARER, LOST)}
     for cause in load_causes() if causes is None else causes:
         here = judged[(judged["paper"] == cause.work) & judged["exhibit"].isin(cause.exhibits)]
         here = here.query(cause.where) if cause.where else here
@@ -71,13 +71,13 @@ def of_cells(
         told = {cause.cause: apart}
         if cause.rows and len(here):
             within, half = _by_reading(here, cause, rows[cause.work])
-            told = {cause.cause: apart & within, NEARER: apart & half, LEAVES: ~apart & ~within}
+            told = {cause.cause: apart & within, NEARER: apart & half, LOST: ~apart & ~within}
         for kind, those in told.items():
             first = those.index[those & (found[kind][those.index] == "")]
             found[kind][first] = f"{kind}: {cause.said}"
     tested = [found[kind] for kind in KINDS if kind != UNEXPLAINED]
     first = pd.concat(tested, axis=1).apply(lambda texts: next(filter(None, texts), ""), axis=1)
-    for kind in (NEARER, UNEXPLAINED, LEAVES):
+    for kind in (NEARER, UNEXPLAINED, LOST):
         first = first.mask(first == "", found[kind])
     none = (first == "") & (judged["verdict"] == "different")
     return first.mask(none, f"{UNEXPLAINED}: no cause was tested").reindex(
@@ -133,12 +133,12 @@ def systematic(cells: pd.DataFrame, *, least: float = 3.0, fewest: int = 4) -> p
 
 def table(cells: pd.DataFrame) -> pd.DataFrame:
     """Causes by work: how many different values each explains, or brings nearer, and how many that
-    are within would leave by it; with its evidence. cells: of data/results/cells.csv."""
+    are within are no longer so by it; with its evidence. cells: of data/results/cells.csv."""
     known = cells[cells["cause"] != ""]
     kind = known["cause"].str.partition(": ")[0]
     said = known["cause"].str.partition(": ")[2]
     counts = pd.crosstab([known["work"], said.rename("said")], kind)
-    counts = counts.reindex(columns=[*KINDS, NEARER, LEAVES], fill_value=0)
+    counts = counts.reindex(columns=[*KINDS, NEARER, LOST], fill_value=0)
     evidence = {(each.work, each.said): each.evidence for each in load_causes()}
     lines = counts.assign(evidence=[evidence.get(place, "") for place in counts.index])
     order = {place: number for number, place in enumerate(evidence)}

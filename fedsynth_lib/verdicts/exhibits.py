@@ -53,7 +53,13 @@ WORDS = {
     "metric": "",
 }
 COLUMNS = (*DTYPES, "detail")  # of the rows that entries choose from
-AGAINST_CHANCE = ["within %", "within by chance %", "tells", "order %", "order by chance %"]
+AGAINST_CHANCE = [
+    "within %",
+    "within by chance %",
+    "informative about",
+    "order %",
+    "order by chance %",
+]
 # profile -> rows of a work with `grid`, as `experiment.committed_rows` returns them
 Rows = Mapping[str, pd.DataFrame]
 
@@ -218,8 +224,8 @@ def counts(exhibit: Exhibit, cells: pd.DataFrame) -> dict[str, Any]:
 
 def against_chance(cells: pd.DataFrame) -> dict[str, Any]:
     """Of judged cells that have scenarios beside them the percentage `within %` and what shuffled
-    values would have; the same of orders; and `tells`, whether the exhibit agrees by more than its
-    levels: by the scenarios if more cells are within than 95 of 100 shuffles would have."""
+    values would have; the same of orders; and what the agreement is `informative about`: scenarios
+    if more cells are within than 95 of 100 shuffles would have, otherwise levels only."""
     told: dict[str, Any] = dict.fromkeys(AGAINST_CHANCE, "")
     if "by_chance" not in cells:
         return told
@@ -228,7 +234,7 @@ def against_chance(cells: pd.DataFrame) -> dict[str, Any]:
         within, chance = beside["verdict"].eq("within"), beside["by_chance"]
         told |= {"within %": _percent(within), "within by chance %": _percent(chance)}
         more = (within.sum() - chance.sum()) > 1.645 * np.sqrt((chance * (1 - chance)).sum())
-        told["tells"] = "scenarios" if more else "levels alone"
+        told["informative about"] = "scenarios" if more else "levels only"
     if len(ordered := judged[judged["order"] != ""]):
         kept = [int(k) > int(r) / 2 for k, r in ordered["order"].str.split("/")]
         told |= {
