@@ -5,6 +5,7 @@ import doctest
 import json
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from fedsynth_lib.bundle import commands
 from fedsynth_lib.core import ledger
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.ledger import Refused
+from fedsynth_lib.methods.marginals import independent
 from fedsynth_lib.release import frames, progress, saved, your_table
 from fedsynth_lib.tables.load import load_table
 
@@ -575,3 +577,13 @@ def test_examples_run_as_they_are_shown(shown, home, monkeypatch):
         for each in tests:
             runner.run(each)
     assert runner.tries >= 2 and runner.failures == 0
+
+
+def test_nothing_is_claimed_of_what_a_method_of_ones_own_measured_together(home):
+    """Its state may look like that of independent columns, and keep pairs all the same."""
+    path = home / "mine.py"
+    path.write_text(Path(independent.__file__).read_text(encoding="utf-8"), encoding="utf-8")
+    frame = dependent()
+    said = synthesized(frame, method=str(path), schema=fs.draft(frame), epsilon=20)[1]
+    assert said["together"] is None
+    assert "Which columns were measured together is not known" in str(said)

@@ -235,5 +235,8 @@ def test_any_of_the_works_tables_are_those_of_the_work_that_the_notebook_loads(h
     values = parameters_for(chosen, ["datasets=adult,cardio"])
     assert all(values[each.stem]["datasets"] == ["adult", "cardio"] for each in chosen)
     for each in chosen:
-        with pytest.raises(BadInput, match="does not know 'nosuch'; choose from adult, bank"):
+        told = (
+            r"does not know 'nosuch'; choose from adult, bank.*; or add .* fedsynth_lib/works/\.$"
+        )
+        with pytest.raises(BadInput, match=told):
             parameters_for([each], ["datasets=nosuch"])

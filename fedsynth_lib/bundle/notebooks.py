@@ -360,7 +360,13 @@ def _checked(value: Any, parameter: Parameter, where: str) -> Any:
     if choices and value is not None and str(value) not in choices:
         if "a path" in choices and (as_path(str(value)).is_file() or _looks_like_path(str(value))):
             return str(existing_file(str(value), f"-p {parameter.name}"))
-        checked_name(str(value), choices, f"-p {parameter.name}: {where}")
+        try:
+            checked_name(str(value), choices, f"-p {parameter.name}: {where}")
+        except BadInput as error:
+            if "of the work's" not in parameter.comment:
+                raise
+            add = "or add the table to `tables` in the work's file in fedsynth_lib/works/"
+            raise BadInput(f"{str(error).removesuffix('.')}; {add}.") from None
     for words, bound in re.findall(
         rf"\b({'|'.join(BOUNDS)}) "
         r"(-?\d+(?:\.\d+)?(?:e-?\d+)?)",

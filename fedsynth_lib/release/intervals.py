@@ -63,7 +63,8 @@ def _checked(model: SavedModel, columns: Sequence[str]) -> list[str]:
         ),
         (
             model.together is None,
-            "a network is off by more than its noise: take a method that counts, such as fedpgm.",
+            "a network is off by more than its noise, and a method of your own does not say what "
+            "it counts: take one of the library that counts, such as fedpgm.",
         ),
         (
             model.form.unit,

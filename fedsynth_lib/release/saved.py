@@ -33,6 +33,7 @@ from fedsynth_lib.core.store import existing_file, write_atomically
 from fedsynth_lib.federation.settings import as_counted
 from fedsynth_lib.methods import METHODS, key_of
 from fedsynth_lib.methods.marginals.marginal_state import given, tables_of
+from fedsynth_lib.methods.registry import REGISTRY
 from fedsynth_lib.methods.release import measured_together
 from fedsynth_lib.tables.container import Container
 from fedsynth_lib.tables.form import Form, form_from
@@ -255,8 +256,10 @@ class SavedModel:
 
     @property
     def together(self) -> list[tuple[str, ...]] | None:
-        """The groups of columns that were measured together; None of a network, which learns from
-        whole rows."""
+        """The groups of columns that were measured together; None where this is not known: of a
+        network, which learns from whole rows, and of a method of one's own."""
+        if key_of(self.method) not in REGISTRY:
+            return None
         schema, config, _ = as_counted(self.method, self.form, self.config)
         groups = measured_together(self.state, config)
         return groups and [tuple(schema.names[column] for column in group) for group in groups]

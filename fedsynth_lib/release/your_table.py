@@ -1067,7 +1067,10 @@ def measured(made: Made) -> str:
     """In a sentence, which columns were measured together, as the statement lists them."""
     together = made.run.statement["together"]
     if together is None:
-        return "measured together: all columns, by a network, as far as its noise allows"
+        return (
+            "measured together: not known; a network learns from whole rows, as far as its noise "
+            "allows, and a method of your own does not say"
+        )
     groups = ", ".join(" x ".join(group) for group in together) or "none"
     return f"measured together: {groups}; of other columns, only what follows from these is kept"
 
