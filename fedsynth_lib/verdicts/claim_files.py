@@ -153,6 +153,7 @@ def _check(where: str, c: Condition) -> None:
     for key, allowed in WORDS.items():
         check_names(where, key, flatten(words.get(key, [])), sorted(allowed))
     over, groups = c.of if c.kind == "range" else (), c.own.get("groups", {"by": []})
+    check_names(where, "key of groups", groups, {"by", "count"})
     named = [*c.each, *c.average, *c.as_run, c.across, *over, *groups["by"]]
     check_names(where, "axis", named, c.axes)
     for named in (c.where, c.needs, c.own.get("opposite", {}), _sides(c)):

@@ -101,7 +101,7 @@ def result_of(
     absent = _absent(c, holds.index)
     if "groups" in c.own:
         least, most = c.own["groups"]["count"]
-        groups = holds.groupby(c.own["groups"]["by"], sort=False)
+        groups = holds.groupby(c.own["groups"]["by"], sort=False, dropna=False)
         what, summary = f"{what} in {least} to {most} of {groups.size().max()},", ""
         numbers = (f"{number} of {size}" for number, size in groups.agg(["sum", "size"]).to_numpy())
         holds = groups.sum().between(least, most)
