@@ -1,6 +1,7 @@
-"""Each condition that is code, on cells made by hand: where it holds, where it fails, and what it
-lacks."""
+"""Conditions that are code, and others that rest on more than two cells, on cells made by hand:
+where they hold, where they fail, and what they lack."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -8,9 +9,10 @@ import pandas as pd
 import pytest
 
 from fedsynth_lib.printed.published import read_claims
+from fedsynth_lib.verdicts.cells import finished
 from fedsynth_lib.verdicts.claim_files import written
 from fedsynth_lib.verdicts.custom.cells import _ranks
-from fedsynth_lib.verdicts.custom.claims import CUSTOM, at_nominal_budgets, best_rounds
+from fedsynth_lib.verdicts.custom.claims import CUSTOM, best_rounds
 from fedsynth_lib.verdicts.judges import judge
 from fedsynth_lib.verdicts.places import Missing
 
@@ -51,10 +53,11 @@ def lacks(work, number, name, table):
     return str(missing.value)
 
 
-def outcome(work, number, table, how=float):
-    """Of a whole claim: the share of its conditions, or what it lacks; `str` for the evidence."""
+def outcome(work, number, table, how=float, part=slice(None)):
+    """Of a whole claim, or a part of its conditions: the share of them, or what it lacks; `str` for
+    the evidence."""
     claim = next(claim for claim in written(work) if claim.id == f"{work}/{number}")
-    held, evidence = judge(claim, table)
+    held, evidence = judge(replace(claim, conditions=claim.conditions[part]), table)
     return str(evidence) if held is None or how is str else how(held)
 
 
@@ -221,6 +224,13 @@ def ctgan(number, name, *groups, how=share):
     return how("leitner2023", number, name, table.assign(median=table["mean"]))
 
 
+def of_ctgan(number, *groups):
+    """Of a whole claim."""
+    table = cells("leitner2023", *groups)
+    table = table.assign(item=table.get("item"))
+    return outcome("leitner2023", number, finished("leitner2023", table))
+
+
 def test_steps_of_the_order_are_counted_one_by_one():
     shared, name = HOME | {"dataset": "covertype"}, "steps_of_the_order"
     order = {TGAN: 0.7, FED: 0.7, DP: 0.68, DP_FED: 0.6, CTGAN: 0.55}  # the first two may be equal
@@ -275,16 +285,16 @@ def heatmap(metric, **changed):
 
 
 def test_associations_of_pairs_of_columns():
-    assert ctgan("c15", "discrete_associations", *heatmap("cramers_v")) == 1
+    assert of_ctgan("c15", *heatmap("cramers_v")) == 1
     near = heatmap("cramers_v", **{DP: [0.4, 0.2, 0.1]})
-    assert ctgan("c15", "discrete_associations", *near) == 1 / 2
-    assert ctgan("c16", "correlations", *heatmap("pearson")) == 1
+    assert of_ctgan("c15", *near) == 1 / 2
+    assert of_ctgan("c16", *heatmap("pearson")) == 1
     kept = heatmap("pearson", **{DP: [0.01, 0.01, 0.01]})  # no sign is turned
-    assert ctgan("c16", "correlations", *kept) == 3 / 4
+    assert of_ctgan("c16", *kept) == 3 / 4
     strong = heatmap("pearson", **{DP_FED: [0.9, 0.2, 0.1], CTGAN: [0.1, 0.1, 0.1]})
-    assert ctgan("c16", "correlations", *strong) == 1 / 2
+    assert of_ctgan("c16", *strong) == 1 / 2
     lone = (HOME | {"metric": "pearson"}, "item", ["a x b"], {REAL: 0.1})
-    assert "CTGAN" in ctgan("c16", "correlations", lone, how=lacks)
+    assert "CTGAN" in of_ctgan("c16", lone)
 
 
 def budgets(curves, adult, cardio):
@@ -317,14 +327,16 @@ def test_budgets_that_pay_for_no_epoch_take_the_cells_of_one():
     curve = {DP_FED: [9.0, 1.0, 2.0]}
     table = cells("leitner2023", (HOME, "epsilon", [0.215, 0.3, 0.316], curve), (HOME, {REAL: 5.0}))
     table.loc[table["method"] == REAL, "epsilon"] = np.nan
-    found = at_nominal_budgets(table, LEVELS).set_index("epsilon")["mean"]
+    found = finished("leitner2023", table.assign(metric="jsd", item=""))
+    assert found.loc[found["method"] == REAL, "mean"].tolist() == [5.0]
+    found = found[found["method"] == DP_FED].set_index("epsilon")["mean"]
     assert found.to_dict() == {0.1: 1.0, 0.147: 1.0, 0.215: 1.0, 0.316: 2.0}
 
 
 def test_fidelity_falls_and_stays_level():
     def of(least, last):
         curve = [least] + [0.3] * 7 + [0.2, 0.2, 0.2, 0.2, last]
-        return ctgan("c20", "fidelity_stays_level", *budgets(("jsd", "wd"), curve, curve))
+        return of_ctgan("c20", *budgets(("jsd", "wd"), curve, curve))
 
     assert [of(0.4, 0.21), of(0.4, 0.24), of(0.4, 0.25), of(0.29, 0.21)] == [1, 1, 1 / 2, 1 / 2]
 
@@ -357,9 +369,8 @@ def test_fidelity_worsens_for_the_methods_that_are_named():
     up, dip, flat = [0.1, 0.1, 0.2, 0.3], [0.4, 0.3, 0.4, 0.5], [0.1] * 4
 
     def of(adult_dp=dip, cardio_tgan=flat):
-        return ctgan(
+        return of_ctgan(
             "c22",
-            "fidelity_worsens_with_clients",
             *clients("adult", ["jsd", "wd"], tgan=up, fed=up, dpfed=adult_dp),
             *clients("cardio", ["jsd"], tgan=cardio_tgan, fed=flat, dpfed=dip),
             *clients("cardio", ["wd"], tgan=up, fed=up, dpfed=flat),  # of which nothing is said
@@ -368,6 +379,8 @@ def test_fidelity_worsens_for_the_methods_that_are_named():
     assert of() == 1
     assert of(cardio_tgan=up) == pytest.approx((1 + 1 + 2 / 3 + 1 + 1) / 5)
     assert of(adult_dp=flat) == pytest.approx((2 / 3 + 2 / 3 + 1 + 1 + 0) / 5)
+    adult = clients("adult", ["jsd", "wd"], tgan=up, fed=up, dpfed=dip)
+    assert of_ctgan("c22", *adult) == 1  # cardio was not run
 
 
 # --- sattarov2024 --------------------------------------------------------------------------------
@@ -436,11 +449,15 @@ def test_risks_vary_more_and_strategies_differ():
     utility = ("accuracy", *names, [0.70, 0.71, 0.72, 0.73])
     risk = {name: [0.1, 0.2, 0.3, 0.4] for name in FOUR_TABLES}
     calm = risk | {"bank": [0.1, 0.1, 0.1, 0.11]}
-    name = "risk_varies_more_than_utility"
-    assert findiff("c18", name, utility, ("risk", *names, risk)) == 1
-    assert findiff("c18", name, utility, ("risk", *names, calm)) == 3 / 4
-    two = findiff("c18", name, utility, ("risk", *names, calm), datasets=FOUR_TABLES[2:])
-    assert two == 1 / 2
+
+    def varies(risk, **options):
+        def how(work, number, name, table):
+            return outcome(work, number, table, part=slice(1))
+
+        return findiff("c18", "", utility, ("risk", *names, risk), how=how, **options)
+
+    assert varies(risk) == 1 and varies(calm) == 3 / 4
+    assert varies(calm, datasets=FOUR_TABLES[2:]) == 1 / 2
     assert findiff("c18", "best_strategies_differ", ("risk", *names, risk)) == 0
     other = risk | {"bank": [0.4, 0.3, 0.2, 0.1]}
     assert findiff("c18", "best_strategies_differ", ("risk", *names, other)) == 1
@@ -498,12 +515,13 @@ def test_the_commonest_level_of_education():
             ]
         return cells("apellaniz2025", *groups)
 
-    name = "commonest_education"
-    assert share("apellaniz2025", "c19", name, of({"iid": 0.5, "bmi_skew": 0.44})) == 1
-    assert share("apellaniz2025", "c19", name, of({"iid": 0.5, "bmi_skew": 0.42})) == 1 / 2
+    def last(table):
+        return outcome("apellaniz2025", "c19", table, part=slice(3, None))
+
+    assert last(of({"iid": 0.5, "bmi_skew": 0.44})) == 1
+    assert last(of({"iid": 0.5, "bmi_skew": 0.42})) == 1 / 2
     table = of({"iid": 0.5, "bmi_skew": 0.5})
-    lost = lacks("apellaniz2025", "c19", name, table[table["method"] == "SDS"])
-    assert "real_share of FedAvg" in lost
+    assert "real_share" in last(table[table["method"] == "SDS"])
 
 
 # --- martinez2024 --------------------------------------------------------------------------------
@@ -583,8 +601,8 @@ def test_less_noise_is_worse_somewhere_and_not_always_better():
         pcd = (["pcd"], "federated", number)
         others = (["hellinger", "pmse", "log_cluster"], "federated", lambda *_: 1)
         options = {"epsilons": (1.6, 0.5)}
-        somewhere = of_models("c34", "less_noise_is_worse_somewhere", pcd, others, **options)
-        return somewhere
+        table = models("c34", pcd, others, **options)
+        return outcome("martinez2024", "c34", table, part=slice(3, None))
 
     assert of(PLACES[:3]) == 1 and of(PLACES[:2]) == 0
 
@@ -592,13 +610,13 @@ def test_less_noise_is_worse_somewhere_and_not_always_better():
         def number(method, dataset, epsilon, *_):
             return {0.5: 0.5, 1.6: 0.6 if dataset in better else 0.5}[epsilon]
 
-        return of_models(
+        table = models(
             "c37",
-            "less_noise_is_not_always_better",
             (UTILITY, "federated", number),
             (FIDELITY, "federated", lambda *_: 1),
             epsilons=(1.6, 0.5),
         )
+        return outcome("martinez2024", "c37", table, part=slice(2, None))
 
     assert always() == 1
     assert always("adult") == pytest.approx(18 / 21)  # of three datasets and seven metrics
@@ -628,9 +646,8 @@ def test_more_clients_change_the_sign_across_partitions():
         def number(method, dataset, epsilon, partition, n):
             return n * slope[partition]
 
-        metrics = ["pcd", *UTILITY]
-        name = "clients_change_sign_across_partitions"
-        return of_models("c37", name, (metrics, "federated", number))
+        table = models("c37", (["pcd", *UTILITY], "federated", number))
+        return outcome("martinez2024", "c37", table, part=slice(1, 2))
 
     up = dict.fromkeys(("iid", "quantity_skew", "label_skew"), 1)
     assert of(up | {"iid": -1}) == 1 and of(up) == 0 and of(up | {"iid": 0}) == 0

@@ -70,6 +70,13 @@ CASES = [  # of the six errors above
     ({"below": ["A", "C"]}, 1 / 2),
     ({"below": ["A", "C"], "opposite": {"dataset": ["b"]}}, True),
     ({"below": ["A", "C"], "opposite": {"dataset": ["a", "b"]}}, 1 / 2),
+    ({"ratio": ["A", "C"], "under": 1, "opposite": {"dataset": ["b"]}}, True),  # 1/3, 2
+    ({"ratio": ["A", "C"], "under": 1, "opposite": {"dataset": ["a", "b"]}}, 1 / 2),
+    ({"below": ["A", "B"], "groups": {"by": ["metric"], "count": [1, 1]}}, True),  # 1 of 2
+    ({"below": ["A", "B"], "groups": {"by": ["metric"], "count": [2, 2]}}, False),
+    ({"below": ["A", "B"], "groups": {"by": ["dataset"], "count": [1, 1]}}, 1 / 2),
+    ({"below": ["A", "B"], "average": ["dataset"], "taken": "range"}, False),  # 1 v 0
+    ({"below": ["B", "A"], "average": ["dataset"], "taken": "range"}, True),
     ({"better": ["A", "C"]}, 1 / 2),
     ({"better": ["A", "B"]}, 1 / 2),  # a tie is not better
     ({"ordered": ["A", "B", "C"]}, 1 / 2),

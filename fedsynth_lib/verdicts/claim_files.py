@@ -17,7 +17,7 @@ from fedsynth_lib.metrics.registry import sign
 from fedsynth_lib.printed.published import CLAIM, claims_path, read_claims
 from fedsynth_lib.runs.typed import check_names
 from fedsynth_lib.verdicts.custom.claims import CUSTOM
-from fedsynth_lib.verdicts.places import Condition, flatten
+from fedsynth_lib.verdicts.places import TAKEN, Condition, flatten
 from fedsynth_lib.verdicts.vocabulary import BOUNDS, KINDS, MONOTONE
 
 ADDED = {"where", "needs"}  # of all levels together
@@ -29,9 +29,10 @@ PROSE = {
     *("holds_on_published_values", "published_evidence", "on_rounded_figures"),
 }
 OWN = {"only", "count", "share", "optional"}  # of a condition alone
+OF_PLACES = {"groups", "taken"}  # likewise
 BOUNDED = ("value", "difference", "gap", "ratio", "cut", "range")
 OF_KIND: dict[str, set[str]] = {
-    **{kind: {*BOUNDS} for kind in BOUNDED},
+    **{kind: {*BOUNDS, "opposite"} for kind in BOUNDED},
     "below": {"factor", "margin", "opposite"},
     "monotone": {"steps"},
     "tested": {"outcome", "score"},
@@ -40,6 +41,7 @@ OF_KIND: dict[str, set[str]] = {
 REQUIRED = {*BOUNDED, "tested", "marked"}  # kinds that say nothing without one of their keys
 WORDS = {  # key -> what it may be
     "incomplete": {"skip"},
+    "taken": {*TAKEN},
     "statistic": {"mean", "sem", "median", "iqr", "min", "max"},
     "monotone": {*MONOTONE},
     "outcome": {"better", "worse", "equal"},
@@ -124,7 +126,7 @@ def _conditions(where: str, axes: Mapping[str, list], levels: Sequence[Mapping])
             f"{', '.join([*KINDS, 'custom'])}."
         )
     kind = kinds[0]
-    check_names(where, "key", entry, SHARED | OWN | OF_KIND.get(kind, set()) | {kind})
+    check_names(where, "key", entry, SHARED | OWN | OF_PLACES | OF_KIND.get(kind, set()) | {kind})
     said = _nearest(levels, SHARED | OWN)
     for name in ADDED:
         added = [each for level in levels for each in level.get(name, {}).items()]
@@ -145,13 +147,15 @@ def _check(where: str, c: Condition) -> None:
     """Refuse axes, values and words that nobody declares, and a condition that says nothing."""
     if c.kind == "custom":
         check_names(where, "function of custom/claims.py", [c.of], CUSTOM)
-    if c.kind in REQUIRED and not OF_KIND[c.kind] & set(c.own):
-        raise BadInput(f"{where}: {c.kind} needs one of {', '.join(sorted(OF_KIND[c.kind]))}.")
+    if c.kind in REQUIRED and not (wanted := OF_KIND[c.kind] - {"opposite"}) & set(c.own):
+        raise BadInput(f"{where}: {c.kind} needs one of {', '.join(sorted(wanted))}.")
     words = {**c.own, "incomplete": c.incomplete or "skip", "statistic": c.statistic}
     for key, allowed in WORDS.items():
         check_names(where, key, flatten(words.get(key, [])), sorted(allowed))
-    over = c.of if c.kind == "range" else ()
-    check_names(where, "axis", [*c.each, *c.average, *c.as_run, c.across, *over], c.axes)
+    over, groups = c.of if c.kind == "range" else (), c.own.get("groups", {"by": []})
+    check_names(where, "key of groups", groups, {"by", "count"})
+    named = [*c.each, *c.average, *c.as_run, c.across, *over, *groups["by"]]
+    check_names(where, "axis", named, c.axes)
     for named in (c.where, c.needs, c.own.get("opposite", {}), _sides(c)):
         check_names(where, "axis", named, c.axes)
         for axis, values in named.items():

@@ -4,7 +4,7 @@ A place is one combination of the values of the axes that a condition goes over;
 values of the axis that it compares across, as a rule methods. What is missing is named.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -18,6 +18,10 @@ from fedsynth_lib.core.contract import BadInput
 
 Values = Mapping[str, list]  # axis -> values
 WITHOUT_CLIENTS = ("central", "real")
+TAKEN: dict[str, Callable] = {  # of the numbers over the axes in `average`
+    "mean": lambda numbers: numbers.mean(),
+    "range": lambda numbers: numbers.max() - numbers.min(),
+}
 OF_CLIENTS = ("partition", "n_clients", "participation")
 
 
@@ -96,7 +100,7 @@ def wide(
     _complete(table, c, gaps)
     if c.average:
         kept = [axis for axis in table.index.names if axis not in c.average]
-        table = table.groupby(kept, sort=False).mean()
+        table = TAKEN[c.own.get("taken", "mean")](table.groupby(kept, sort=False))
     return table
 
 

@@ -35,7 +35,10 @@ as_run      axes of which those values count that were run for any side; `needs`
             that must be among them. Of all other axes every value is needed.
 incomplete  "skip" leaves out places that lack a side.
 optional    the condition is left out, and named, where its cells are incomplete.
-opposite    axis -> values at which `below` is to be the other way round.
+taken       what of the numbers over `average` is compared: their mean (the default) or `range`.
+groups      {by = axes, count = [least, most]}: the places that have the same values of these axes
+            count as one, in which the condition holds if it does in so many of them.
+opposite    axis -> values at which `below`, or a bound, is to be the other way round.
 statistic   of the runs of a cell: mean (the default), its standard error `sem`, median,
             inter-quartile range `iqr`, min, max.
 
@@ -50,7 +53,7 @@ asks for.
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from typing import NamedTuple
 
 import numpy as np
@@ -95,8 +98,15 @@ def result_of(
 
     holds: by place; numbers: in the same order; summary: of the numbers of many places.
     """
+    absent = _absent(c, holds.index)
+    if "groups" in c.own:
+        least, most = c.own["groups"]["count"]
+        groups = holds.groupby(c.own["groups"]["by"], sort=False, dropna=False)
+        what, summary = f"{what} in {least} to {most} of {groups.size().max()},", ""
+        numbers = (f"{number} of {size}" for number, size in groups.agg(["sum", "size"]).to_numpy())
+        holds = groups.sum().between(least, most)
     if is_resampled():
-        return ConditionResult(wanted_share(c, holds)[0], "", _absent(c, holds.index))
+        return ConditionResult(wanted_share(c, holds)[0], "", absent)
     many, texts = len(holds) > FEW, list(numbers)
     where = np.flatnonzero(~holds.to_numpy(bool)) if many else range(len(holds))
     placed = [
@@ -109,7 +119,7 @@ def result_of(
         shown = "; ".join(filter(None, [summary, exceptions]))
     share, wanted = wanted_share(c, holds)
     text = f"{context(c)}{what} in {int(holds.sum())} of {len(holds)}{wanted}"
-    return ConditionResult(share, f"{text} ({shown})" if shown else text, _absent(c, holds.index))
+    return ConditionResult(share, f"{text} ({shown})" if shown else text, absent)
 
 
 def context(c: Condition) -> str:
@@ -118,6 +128,8 @@ def context(c: Condition) -> str:
     words = [with_axis(axis, v[0]) for axis, v in own.items() if len(v) == 1 and v != [""]]
     metrics = [] if c.across == "metric" else c.where.get("metric", [])
     words += metrics if len(metrics) <= FEW else [f"{len(metrics)} metrics"]
+    if "taken" in c.own:
+        words.append(f"{c.own['taken']} over {', '.join(map(axis_name, c.average))}")
     return f"{', '.join(words)}: " if words else ""
 
 
@@ -178,8 +190,18 @@ def _bounded(
     within = np.logical_and.reduce([holds(numbers, limit) for _, holds, limit in given])
     words = " and ".join(f"{sign} {limit:g}" for sign, _, limit in given)
     texts = map(digits, numbers) if texts is None else texts
-    holds = pd.Series(within, numbers.index)
-    return result_of(c, holds, f"{what} {words}", texts, spread(numbers))
+    there, turned = _opposite(c, numbers.index, "not")
+    holds = pd.Series(within != there, numbers.index)
+    return result_of(c, holds, f"{what} {words}{turned}", texts, spread(numbers))
+
+
+def _opposite(c: Condition, index: pd.Index, word: str) -> tuple[np.ndarray, str]:
+    """At which places a condition is to be the other way round, and words for it."""
+    said = c.own.get("opposite", {})
+    there = [index.get_level_values(axis).isin(values) for axis, values in said.items()]
+    found = np.logical_or.reduce([np.zeros(len(index), bool), *there])
+    words = ", ".join(map(as_text, chain.from_iterable(said.values())))
+    return found, f" ({word} at {words})" if found.any() else ""
 
 
 def _value(cells: pd.DataFrame, c: Condition) -> ConditionResult:
@@ -232,14 +254,12 @@ def _below(cells: pd.DataFrame, c: Condition) -> ConditionResult:
     ran = [[name for name in flatten(names) if name in table] for names in c.of]
     lower = table[ran[0]].agg("min" if isinstance(low, Mapping) else "max", axis=1)
     upper = table[ran[1]].agg("max" if isinstance(high, Mapping) else "min", axis=1)
-    factor, margin, turned = c.own.get("factor"), c.own.get("margin", 0), ""
+    factor, margin = c.own.get("factor"), c.own.get("margin", 0)
     holds, relation = (lower - upper).round(9) < margin, f"< {margin:g} +" if margin else "<"
     if factor:
         holds, relation = (lower / upper).round(9) <= factor, f"<= {factor:g} x"
-    for axis, values in c.own.get("opposite", {}).items():
-        there = table.index.get_level_values(axis).isin(values)
-        holds = holds.where(~there, (lower - upper).round(9) > 0)
-        turned = f" (above at {', '.join(map(as_text, values))})" if there.any() else ""
+    there, turned = _opposite(c, table.index, "above")
+    holds = holds.where(~there, (lower - upper).round(9) > 0)
     numbers = (f"{digits(a)} v {digits(b)}" for a, b in zip(lower, upper, strict=True))
     what = f"{side(c, low)} {relation} {side(c, high)}{turned}"
     return result_of(c, holds, what, numbers, f"differences {spread(lower - upper)}")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fedsynth_lib.printed.published import aggregate
+from fedsynth_lib.printed.published import aggregate, read_claims
 from fedsynth_lib.runs.details import names_of
 from fedsynth_lib.runs.rows import with_params
 from fedsynth_lib.verdicts.custom import apellaniz_tables
@@ -69,6 +69,42 @@ def _leitner(rows: pd.DataFrame) -> pd.DataFrame:
     )
     axes = ["metric", "method", "dataset", "setting", "epsilon", "partition", "n_clients", "item"]
     return summarised(_once(rows, axes), axes)
+
+
+def _leitner_finished(cells: pd.DataFrame) -> pd.DataFrame:
+    """At nominal budgets, and with the associations of columns."""
+    return pd.concat([_at_nominal_budgets(cells), _associations(cells)], ignore_index=True)
+
+
+def _at_nominal_budgets(cells: pd.DataFrame) -> pd.DataFrame:
+    """Cells of a sweep over budgets as algorithm 4.2 would have them: at least one epoch is
+    trained, whatever the budget.
+
+    The sweep has one budget more for each table, the smallest that pays for an epoch; budgets below
+    it take its cells.
+    """
+    swept = read_claims("leitner2023")["axes"]["epsilon"]
+    others = cells["epsilon"].mask(cells["epsilon"].isin(swept))
+    least = others.groupby(cells["dataset"]).transform("min")
+    one_epoch = cells[cells["epsilon"] == least]
+    below = [one_epoch[one_epoch["epsilon"] > budget].assign(epsilon=budget) for budget in swept]
+    return pd.concat([cells[~(cells["epsilon"] <= least)], *below])
+
+
+def _associations(cells: pd.DataFrame) -> pd.DataFrame:
+    """Means over the pairs of columns of each method: of the `error`, by which an association is
+    off that of real data, of its `size`, and how often its sign is `turned`, not that of real
+    data."""
+    pairs = cells[cells["metric"].isin(["cramers_v", "pearson"])]
+    pairs = pairs[pairs["item"].map(lambda pair: len({*pair.split(" x ")}) == 2).astype(bool)]
+    place = ["metric", "dataset", "item"]
+    real = pairs[pairs["method"] == "Real"].set_index(place)["mean"]
+    mean, real = pairs["mean"], pairs[place].join(real, place)["mean"]
+    numbers = {"error": (mean - real).abs(), "size": mean.abs(), "turned": mean * real < 0}
+    axes = ["metric", "dataset", "method", "partition", "n_clients", "epsilon"]
+    found = pairs.assign(**numbers).groupby(axes, dropna=False)[list(numbers)].mean()
+    found = found.rename_axis(columns="kind").stack().rename("mean").reset_index()
+    return found.assign(metric=found["metric"] + "_" + found["kind"])
 
 
 def _once(rows: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
@@ -205,7 +241,7 @@ class Way(NamedTuple):
 
 WAYS = {
     "martinez2024": Way(_martinez, printed=_printed_models),
-    "leitner2023": Way(_leitner),
+    "leitner2023": Way(_leitner, _leitner_finished),
     "maddock2024": Way(_maddock),
     "sattarov2024": Way(_sattarov),
     "apellaniz2025": Way(_apellaniz, _finished, _printed_marks),
