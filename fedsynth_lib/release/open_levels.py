@@ -34,7 +34,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 from fedsynth_lib.core.accounting import calibrate, exceeds, gaussian_counts
 from fedsynth_lib.core.contract import BadInput, Charge, Noise, Privacy
@@ -95,8 +94,8 @@ class Plan:
                 raw = table.raw[column.name]
                 held = column.labels(raw).value_counts().sort_index()
                 noisy = self.noisy(held.to_numpy(), rng)
-                rank = rankdata(-noisy, method="ordinal")
-                named = (noisy >= self.threshold) & (rank <= self.most)
+                largest = np.argsort(-noisy, kind="stable")[: self.most]
+                named = (noisy >= self.threshold) & np.isin(np.arange(len(noisy)), largest)
                 levels[column.name] = tuple(held.index[named])
                 gaps = [column.gaps(raw).sum()] if column.missing else []
                 counts[column.name] = [*noisy[named], *self.noisy(np.array(gaps), rng)]
