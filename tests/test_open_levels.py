@@ -251,6 +251,10 @@ RULE = '[[rule]]\ncolumn = "ill"\nfollows_from = ["job"]\n'
         ({"delta": 0.0}, "'job' is open, and with delta 0"),
         ({"where": {"job": "nurse"}}, "where names 'job', which is open"),
         ({"schema": SCHEMA + RULE}, "about 'job', which is open"),
+        (
+            {"schema": SCHEMA.replace('[""]', '["", "missing"]')},
+            "'missing' is the last",
+        ),
         ({"schema": SCHEMA.replace('"open"', '"open"\nordered = true')}, "no list and no order"),
     ],
 )
@@ -331,7 +335,7 @@ def many_jobs() -> pd.DataFrame:
     return people().assign(job=jobs)
 
 
-@pytest.mark.parametrize(("cells", "most"), [(10_000_000, 1_000), (6_000, 30), (1_500, 10)])
+@pytest.mark.parametrize(("cells", "most"), [(10_000_000, 500), (6_000, 30), (1_500, 10)])
 def test_as_many_levels_are_named_as_the_method_can_hold(monkeypatch, cells, most):
     monkeypatch.setattr(fedpgm, "MOST_CELLS", cells)
     rows, statement = synthesized(many_jobs(), method="fedpgm", epsilon=50.0)
@@ -353,3 +357,22 @@ def test_a_domain_that_no_method_can_hold_is_refused_before_levels_are_counted(
     with pytest.raises(BadInput, match="bin or merge the levels"):
         synthesized(people(), method="fedpgm", **options)
     assert open_ledger("made_up", most_epsilon=3.0).total().epsilon == 0
+
+
+def test_a_gap_may_be_written_as_levels_of_no_record_are():
+    form = form_from(
+        parse_toml(SCHEMA.replace('missing = [""]', 'missing = ["(other) 1"]'), "s"), "s"
+    )
+    for most in (0, 10):
+        assert len(open_levels.widest(form, most).columns[1].categories) == most + 1
+
+
+def test_a_method_that_cannot_hold_the_fewest_levels_says_what_helps():
+    form = form_from(parse_toml(SCHEMA, "s"), "s")
+
+    def job(form):
+        if len(form.columns[1].categories) > 1:
+            raise BadInput("too many.")
+
+    with pytest.raises(BadInput, match=r"too many\. 10 levels of each open .* open fewer columns"):
+        open_levels.fitted(a_plan(), form, job)

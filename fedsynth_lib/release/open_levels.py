@@ -38,15 +38,18 @@ from scipy.special import ndtri
 from fedsynth_lib.core.accounting import calibrate, exceeds, gaussian_counts
 from fedsynth_lib.core.contract import BadInput, Charge, Noise, Privacy
 from fedsynth_lib.federation.flower import Job
+from fedsynth_lib.tables.encode import NO_VALUE
 from fedsynth_lib.tables.form import Form
 from fedsynth_lib.tables.kinds import FileColumn
 from fedsynth_lib.tables.load import Table
 
 COUNTS = "counts of the levels of open columns, of which those above a threshold are named"
+NOBODYS = "\x1f"  # ends the names of levels that stand for any: no code of a gap has it
 # of the budget: of 1 / noise^2 of the Gaussian release that would spend all of it, and of delta
 SHARE, DELTA_SHARE = 0.1, 0.1
-# named levels of a column at most: the first number that the method can hold in every open column
-MOST_NAMED = (1_000, 300, 100, 30, 10)
+# named levels of a column at most: the first number that the method can hold in every open column;
+# a pair of columns with more than the first would not fit FLAIM's model at its first choice
+MOST_NAMED = (500, 300, 100, 30, 10)
 
 
 @dataclass(frozen=True)
@@ -155,6 +158,13 @@ def check(
         table.form.refuse_open(table.key, "several sites cannot select its categories together")
     if privacy.delta == 0:
         table.form.refuse_open(table.key, "with delta 0 no category can be selected")
+    for name in table.form.open:
+        if table.schema[name].categories[-1] == NO_VALUE:
+            raise BadInput(
+                f"{table.key}: {name!r} is open, and {NO_VALUE!r} is the last of its other values, "
+                "which methods take for a gap: give `other` another name, or write another code "
+                "last in `missing`."
+            )
     given = map(str, where) if isinstance(where, Mapping) else ()
     if named := [name for name in given if name in table.form.open]:
         raise BadInput(
@@ -164,10 +174,9 @@ def check(
 
 
 def widest(form: Form, most: int) -> Form:
-    """The form as if so many levels of each open column were named: a method that can hold these
-    can hold fewer."""
+    """The form as if so many levels of each open column were named."""
     columns = [
-        _named(column, [f"{column.other} {number}" for number in range(most)])
+        _named(column, [f"{column.other} {number}{NOBODYS}" for number in range(most)])
         if column.is_open
         else column
         for column in form.columns
@@ -180,11 +189,17 @@ def fitted(plan: Plan, form: Form, job: Callable[[Form], Job]) -> tuple[Job, Pla
 
     job: makes it of a form; raises BadInput for one that the method cannot hold.
     """
+    job(widest(form, 0))  # what else refuses the run, and so does a method that needs two levels
     *larger, least = MOST_NAMED
     for most in larger:
         with suppress(BadInput):
             return job(widest(form, most)), replace(plan, most=most)
-    return job(widest(form, least)), replace(plan, most=least)
+    try:
+        return job(widest(form, least)), replace(plan, most=least)
+    except BadInput as error:
+        raise BadInput(
+            f"{error} {least} levels of each open column are planned for: open fewer columns."
+        ) from error
 
 
 def _named(column: FileColumn, levels: Sequence[str]) -> FileColumn:
