@@ -62,9 +62,10 @@ def home(tmp_path_factory) -> Path:
         patch.setenv("FEDSYNTH_HOME", str(home))
         locked = table_digest(AIM.dataset)
         for data, digest in (("real", locked), ("standin", at_hand(locked))):
-            rows = [measured(AIM, 0.25), measured(AIM._replace(epsilon=3.0), 0.75), known()]
             of_data = {"data": data, "params": of_table(digest)}
-            rows = to_frame({**row, **of_data} for part in rows for row in part)
+            of_aim = measured(AIM, 0.25, **of_data)
+            of_aim += measured(AIM._replace(epsilon=3.0), 0.75, **of_data)
+            rows = to_frame([*of_aim, *known(**of_data)])
             save_rows(rows, name="71_privacy_utility_frontier", profile="smoke")
     return home
 

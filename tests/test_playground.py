@@ -46,8 +46,9 @@ def today(method: str) -> str:
     return side_by_side.version({"method": method, "brief": True})
 
 
-def known(value: float = 0.5) -> list[dict]:
+def known(value: float = 0.5, **more) -> list[dict]:
     none = {"partition": "none", "n_clients": None, "epsilon": float("nan"), "setting": "real"}
+    none |= more
     return [
         row for name in YARDSTICKS for row in measured(AIM._replace(method=name), value, **none)
     ]

@@ -65,12 +65,17 @@ def body_of(notebook: Path) -> str:
 
 def text_to_html(markdown: str) -> str:
     """Markdown as HTML."""
-    return tidy(Pages().markdown2html({}, markdown))
+    return tidy(framed("pre", Pages().markdown2html({}, markdown)))
+
+
+def framed(tag: str, html: str) -> str:
+    """Frames that scroll around each of these elements."""
+    return re.sub(rf"(?s)(<{tag}.*?</{tag}>)", r'<div class="scroll" tabindex="0">\1</div>', html)
 
 
 def tidy(html: str) -> str:
     """Frames around wide tables, lazily loaded pictures, and ids that are unique in the page."""
-    html = re.sub(r"(?s)(<table.*?</table>)", r'<div class="scroll" tabindex="0">\1</div>', html)
+    html = framed("table", html)
     html = html.replace("<img ", '<img loading="lazy" ')
     known: dict[str, int] = {}
 
