@@ -301,7 +301,7 @@ def test_an_open_question_blocks_a_release_and_a_rehearsal_says_so(ward):
     told = []
     your_table.synthesize(ward, **ASKED, say=told.append)
     (line,) = [line for line in told if "still open" in line]
-    assert line.startswith("1 question of the draft still open, about age: ")
+    assert line.startswith("the draft's questions about age are still open: ")
 
 
 def test_a_folder_that_cannot_be_written_is_found_before_noise_is_paid_for(ward, home):

@@ -764,9 +764,8 @@ def carry_out(
         )
     if names := asked.table.form.questions:  # of a rehearsal; `places` has refused a release
         note(
-            f"{len(names)} question{'s' * (len(names) > 1)} of the draft still open, about "
-            f"{', '.join(names)}: correct each in the schema, and delete its question; a release "
-            "refuses open questions"
+            f"the draft's questions about {', '.join(names)} are still open: correct each in the "
+            "schema, and delete its question; a release refuses open questions"
         )
     for line in (*asked.table.moved, *delta_notes(asked), *rare_classes(asked)):
         note(line)
