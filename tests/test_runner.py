@@ -50,6 +50,7 @@ def test_a_run_with_a_notebook_that_fails(home, capsys, monkeypatch):
     write(home, "03_needs_that", "x = 1", needs=["02_needs_it"])
     write(home, "04_dies", "import os\nos._exit(9)")
     write(home, "05_good", "x = 1", needs=["00_good"])
+    write(home, "06_solutions", "x = 1")  # run where --only names them, and not here
     assert runner.main(["--profile", "smoke", "--jobs", "1", "-p", "seed=3"]) == 1
 
     facts = json.loads((home / "notebooks" / "facts.json").read_text())

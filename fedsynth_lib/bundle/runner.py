@@ -76,7 +76,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         nargs="+",
         default=[],
         metavar="N",
-        help="these notebooks: numbers, names or parts of names, with commas or spaces between",
+        help="these notebooks: numbers, names or parts of names, with commas or spaces between "
+        "(default: all but the solutions, which make no table and no figure)",
     )
     add("--from", dest="start", metavar="N", help="this notebook and all after it")
     add(
@@ -151,6 +152,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(listing(chosen, read_last(root)))
         if asked.list or asked.check:
             return 0
+        if not (asked.only or asked.start):
+            chosen = [each for each in chosen if "solutions" not in each.stem]
         with only_run(root):
             if new:
                 furnish(root)
