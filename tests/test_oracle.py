@@ -83,6 +83,12 @@ def made(home: Path, *kinds: str) -> set[str]:
     return {path.name for path in (home / "figures").glob("*.*") if path.name.endswith(kinds)}
 
 
+def test_the_report_is_built(run):
+    home, said = run
+    page = home / "figures" / "report" / "index.html"
+    assert f"The report: {page}" in said and page.exists(), said
+
+
 def test_no_cell_is_computed(run):
     home, said = run
     last = json.loads((home / "figures" / "runs" / "last.json").read_text(encoding="utf-8"))

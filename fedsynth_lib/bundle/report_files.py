@@ -34,7 +34,7 @@ class Table(NamedTuple):
     @property
     def numeric(self) -> list[bool]:
         """For each column, whether it holds numbers, which are aligned to the right."""
-        columns = zip(*self.rows, strict=True)
+        columns = zip(*self.rows, strict=True) if self.rows else [()] * len(self.header)
         return [any(column) and all(map(NUMBER.fullmatch, column)) for column in columns]
 
     def classes(self, row: Sequence[str]) -> list[str]:

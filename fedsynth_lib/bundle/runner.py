@@ -136,7 +136,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run what the options say, and return the exit status.
 
-    That is 0 all well, 1 a notebook failed, 2 asked for what cannot be, 130 stopped by Ctrl-C.
+    That is 0 all well, 1 a notebook or the report failed, 2 asked for what cannot be, 130 stopped
+    by Ctrl-C.
     """
     root = project_root().resolve()
     new = not (root / "notebooks").exists()
@@ -188,10 +189,9 @@ def carry_out(
 
         with connected(asked.ray):  # what is not there shows now
             os.environ["FEDSYNTH_RAY"] = asked.ray
-    outcomes = run(
+    return run(
         chosen, values, root=root, profile=asked.profile, jobs=asked.jobs, fresh=asked.fresh
     )
-    return int(any(outcome.status != "ok" for outcome in outcomes.values()))
 
 
 @contextlib.contextmanager
@@ -257,8 +257,8 @@ def run(
     profile: str,
     jobs: int | None = None,
     fresh: bool = False,
-) -> dict[str, Outcome]:
-    """Execute the notebooks, print the table, and return stem -> Outcome, in the order of `chosen`.
+) -> int:
+    """Execute the notebooks and print the table; 1 where a notebook or the report failed.
 
     One that needs a notebook which failed in this run is not run. Figures land in
     figures/, of other profiles in figures/live/, executed copies in figures/executed/<profile>/,
@@ -299,13 +299,13 @@ def run(
     finally:  # after Ctrl-C too: the report is of all that there is
         from fedsynth_lib.bundle.report import refresh
 
-        print(refresh(), flush=True)
+        print(line := refresh(), flush=True)
         if open_ := [stem for stem, outcome in outcomes.items() if outcome.status != "ok"]:
             numbers = ",".join(stem.partition("_")[0] for stem in open_)
             rest = f"to run the rest: ./run_all.sh --only {numbers}"
             print(f"It shows what the other notebooks made; {rest}", flush=True)
         print("\n" + summary(outcomes), flush=True)
-    return outcomes
+    return int(bool(open_) or not line.startswith("The report:"))
 
 
 def execute_all(
