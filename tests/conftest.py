@@ -85,6 +85,12 @@ def home(tmp_path, monkeypatch):
         signal.signal(number, handler)
 
 
+@pytest.fixture
+def no_report(monkeypatch):
+    """A runner that builds no report, in a project that has nothing published."""
+    monkeypatch.setattr("fedsynth_lib.bundle.report.refresh", lambda: "The report: none")
+
+
 @pytest.fixture(autouse=True)
 def entropy_that_comes_again(request, monkeypatch):
     """What a release draws from the operating system (noise by numpy, keys by `secrets`) follows

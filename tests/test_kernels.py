@@ -17,6 +17,7 @@ from tiny import alive, wait_for, write
 from fedsynth_lib.bundle import kernels, runner, warm
 from fedsynth_lib.bundle.notebooks import read_notebooks
 
+pytestmark = pytest.mark.usefixtures("no_report")
 ROOT = Path(__file__).resolve().parents[1]
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="kernels are forked on Linux only")
 

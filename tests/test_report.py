@@ -351,12 +351,14 @@ def test_the_best_profile_comes_first_and_stand_ins_are_named_in_words(home):
 def test_tables_come_as_saved_beside_the_published_values(home):
     frame = pd.DataFrame({"a|b": ["1.0 ± 0.1 (2.0) ↕", NASTY], "n": [1.23456, None]})
     save_table(frame, "maddock2024_tab1", profile="paper", data="real", caption=f"Ours, {NASTY}")
+    save_table(frame.iloc[:0], "maddock2024_tab3", profile="paper", data="real", caption="None")
     bare = home / "figures" / "maddock2024_tab2.csv"  # without its Markdown
     bare.write_text("method,nll,profile,data,version\nAIM,19.25,paper,real,1.0.0\n")
     site = build(home)
     assert '<th scope="row">AIM</th><td class="number">19.25</td></tr>' in read(
         site, "tables/maddock2024_tab2.html"
     )
+    assert ">a|b</th>" in read(site, "tables/maddock2024_tab3.html")  # without rows
     part = read(site, "tables/maddock2024_tab1.html")
     assert "<script>alert" not in part
     ours, published = part.split("<summary>Published values</summary>")

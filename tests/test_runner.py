@@ -95,6 +95,7 @@ GRID = """from fedsynth_lib.runs.grid import run_grid
 run_grid(lambda seed: {"data": "none", "m": seed}, {"seed": [1, 2, 3]}, name='a_grid', profile=profile)"""
 
 
+@pytest.mark.usefixtures("no_report")
 def test_a_second_run_reuses_the_cells_and_fresh_forgets_those_of_the_chosen(home):
     write(home, "00_a", GRID)
     other = home / "data" / "cache" / "cells" / "another_grid" / "cell.json"
@@ -107,6 +108,12 @@ def test_a_second_run_reuses_the_cells_and_fresh_forgets_those_of_the_chosen(hom
         counts.append((last["computed"], last["reused"]))
     assert counts == [(3, 0), (0, 3), (3, 0)]
     assert other.exists()
+
+
+def test_a_report_that_cannot_be_built_is_a_failure(home, capsys):
+    write(home, "00_a", "x = 1")
+    assert runner.main([]) == 1
+    assert "The report could not be built: " in capsys.readouterr().out
 
 
 def test_list_shows_what_the_metadata_say(home, capsys):

@@ -189,9 +189,7 @@ def carry_out(
 
         with connected(asked.ray):  # what is not there shows now
             os.environ["FEDSYNTH_RAY"] = asked.ray
-    return run(
-        chosen, values, root=root, profile=asked.profile, jobs=asked.jobs, fresh=asked.fresh
-    )
+    return run(chosen, values, root=root, profile=asked.profile, jobs=asked.jobs, fresh=asked.fresh)
 
 
 @contextlib.contextmanager

@@ -76,16 +76,14 @@ def with_detail(rows: pd.DataFrame) -> pd.DataFrame:
     they are."""
     if "detail" in rows:
         return rows
-    keys = list(zip(*(rows[column] for column in Cell._fields), strict=True))
-    words = {
-        key: _detail(Cell(*key)._replace(params=read_params(key[4]))) for key in dict.fromkeys(keys)
-    }
-    return rows.assign(
-        detail=pd.Series([words[key] for key in keys], index=rows.index, dtype=object)
-    )
+    words = list(map(_detail, *(rows[column] for column in Cell._fields)))
+    return rows.assign(detail=pd.Series(words, index=rows.index, dtype=object))
 
 
-def _detail(cell: Cell) -> str:
+@cache
+def _detail(*columns: str) -> str:
+    cell = Cell(*columns)
+    cell = cell._replace(params=read_params(cell.params))
     if cell.setting == "tuning":
         draw = {"draw": cell.params["draw"]} if "draw" in cell.params else {}
         return canonical({**cell.params["parameters"], **draw})
