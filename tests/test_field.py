@@ -290,10 +290,11 @@ def small_parties(monkeypatch):
 
 
 def test_the_command_runs_a_method_on_the_block_that_is_named(
-    small_parties, small_target, tmp_path, capsys
+    small_parties, small_target, tmp_path, monkeypatch, capsys
 ):
     mine = tmp_path / "mine.py"
     mine.write_text((field.project_root() / "notebooks" / "your_method.py").read_text())
+    monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path / "empty"))  # what it needs is brought there
     for block, clients, measure in (("b", "5", "AUC, boosted trees"), ("A", "2", "k-marginal")):
         assert commands.main(["bench", str(mine), "--block", block, "--seeds", "1"]) == 0
         table = capsys.readouterr().out

@@ -449,10 +449,13 @@ def bench(
     them, or two where there is a setting `participation`. Finished runs are kept: what was stopped
     goes on.
     """
+    from fedsynth_lib.bundle.runner import furnish
     from fedsynth_lib.release.bench import bench, beside_peers
 
     if speed:
         return beside_peers()
+    if is_checkout() and not (project_root() / "notebooks").exists():
+        furnish(project_root())  # the committed rows of other methods
     table, broken = bench(block, method, seeds=seeds, say=_say)
     print(table.drop(columns=["source", "date"], errors="ignore").fillna("").to_string())
     for promise, how in broken.items():
