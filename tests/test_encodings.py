@@ -106,6 +106,9 @@ def test_a_letter_that_the_terminal_lacks_is_an_escape_and_no_error(tmp_path):
 def test_a_notebook_reads_utf_8_under_an_ascii_locale(tmp_path):
     home = tmp_path
     (home / "notebooks").mkdir()
+    (home / "data").mkdir()
+    for name in ("published", "results"):  # the report is of them
+        (home / "data" / name).symlink_to(ROOT / "data" / name)
     (home / "notebooks" / "known.txt").write_bytes("ε ü 日".encode())
     write(home, "00_a", "assert open('known.txt').read() == 'ε ü 日'", "print('ε')")
     said = ask("fedsynth_lib.bundle.runner", home=home)

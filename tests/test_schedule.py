@@ -13,6 +13,8 @@ from fedsynth_lib.bundle import estimate, runner, schedule
 from fedsynth_lib.bundle.notebooks import read_notebooks
 from fedsynth_lib.bundle.schedule import Schedule
 
+pytestmark = pytest.mark.usefixtures("no_report")
+
 ROOT = Path(__file__).resolve().parents[1]
 GRID = "run_grid(f, {}, name='%s')"
 
@@ -178,7 +180,7 @@ def test_a_long_run_says_so_first_and_how_to_avoid_it(home, two):
 def test_the_warning_comes_before_anything_starts(home, two, capsys, monkeypatch):
     def run(*_, **__):
         assert "This run computes" in capsys.readouterr().out
-        return {}
+        return 0
 
     monkeypatch.setattr(runner, "run", run)
     assert runner.main(["--profile", "paper"]) == 0

@@ -13,6 +13,8 @@ from fedsynth_lib.core import store
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import unwritable, write_atomically
 
+pytestmark = pytest.mark.usefixtures("no_report")
+
 
 @pytest.fixture
 def read_only(home, monkeypatch):
