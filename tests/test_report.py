@@ -457,6 +457,11 @@ def test_executed_notebooks_are_pages_and_rendered_only_where_they_changed(home,
     assert "again" in read(site, "notebooks/42_tables.html")
 
 
+def test_the_search_finds_words_of_a_notebook_and_no_signs_of_html():
+    found = report.notebook_text("<p>NIST&#x27;s &quot;k-marginal&quot; score &amp; more</p>")
+    assert found.split() == ["NIST", "k-marginal", "score", "more"]
+
+
 def test_the_text_of_a_picture_reaches_the_page_of_its_notebook_and_its_own(home):
     drawn = draw(home, "maddock2024_fig3")
     alone = draw(home, "42_other")

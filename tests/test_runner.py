@@ -95,6 +95,13 @@ GRID = """from fedsynth_lib.runs.grid import run_grid
 run_grid(lambda seed: {"data": "none", "m": seed}, {"seed": [1, 2, 3]}, name='a_grid', profile=profile)"""
 
 
+def test_ci_runs_the_notebooks_that_the_default_run_leaves_out():
+    stems = [each.stem for each in read_notebooks(ROOT / "notebooks")]
+    left_out = [stem.partition("_")[0] for stem in stems if "solutions" in stem]
+    commands = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    assert f"./run_all.sh --profile smoke --only {' '.join(left_out)}" in commands
+
+
 @pytest.mark.usefixtures("no_report")
 def test_a_second_run_reuses_the_cells_and_fresh_forgets_those_of_the_chosen(home):
     write(home, "00_a", GRID)

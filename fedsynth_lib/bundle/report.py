@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import partial
 from hashlib import sha256
+from html import unescape
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
@@ -526,7 +527,7 @@ def notebook_page(site: Site, material: Material, stem: str, source: Path) -> No
 def notebook_text(body: str) -> str:
     """What the search finds of a notebook: its headings, and the words of its prose, each once."""
     prose = " ".join(re.findall(r"(?s)<(?:p|li|td)>(.*?)</(?:p|li|td)>", body))
-    names = re.findall(r"[A-Za-z][\w-]{3,}", re.sub("<[^>]+>", " ", prose))
+    names = re.findall(r"[A-Za-z][\w-]{3,}", unescape(re.sub("<[^>]+>", " ", prose)))
     return " ".join([*(each.text for each in contents(body)), *dict.fromkeys(names)])
 
 

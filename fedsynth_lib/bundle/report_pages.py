@@ -40,9 +40,9 @@ class Formulas(IPythonRenderer):
 class Pages(HTMLExporter):
     """Notebook to the body of a page, without a script or a style from elsewhere.
 
-    HTMLExporter parses each page once more, for the texts of pictures, which `body_of` gives, and
-    cleans what the highlighter has made of code, which has no other HTML. Both are left out: they
-    took two thirds of the time.
+    HTMLExporter parses each page once more, for the texts of pictures, and cleans what the
+    highlighter has made of code, which has no other HTML. Both are left out, since they took most
+    of the time: `body_of` gives the texts, and takes out what needs a script.
     """
 
     def __init__(self, **options: Any) -> None:

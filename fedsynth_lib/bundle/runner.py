@@ -256,12 +256,13 @@ def run(
     jobs: int | None = None,
     fresh: bool = False,
 ) -> int:
-    """Execute the notebooks and print the table; 1 where a notebook or the report failed.
+    """Execute the notebooks and print the table; return the exit status.
 
-    One that needs a notebook which failed in this run is not run. Figures land in
-    figures/, of other profiles in figures/live/, executed copies in figures/executed/<profile>/,
-    the table in figures/runs/last.json; the report, figures/report/index.html, is made again from
-    all that there is, also where notebooks failed or the run was stopped, which it says.
+    That is 1 where a notebook or the report failed. A notebook that needs one which failed in this
+    run is not run. Figures land in figures/, of other profiles in figures/live/, executed copies in
+    figures/executed/<profile>/, the table in figures/runs/last.json; the report,
+    figures/report/index.html, is made again from all that there is, also where notebooks failed or
+    the run was stopped, which it says.
     """
     import joblib
 
