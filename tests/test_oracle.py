@@ -66,7 +66,7 @@ def run(tmp_path_factory) -> tuple[Path, str]:
         encoding="utf-8",
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        timeout=7200,
+        timeout=2700,
     )
     return home, done.stdout
 
@@ -125,6 +125,16 @@ def test_no_notebook_shows_a_warning_but_that_data_are_no_real_ones(run):
         found = [line for line in lines if "Warning: " in line and "StandInWarning" not in line]
         shown |= {path.stem: found} if found else {}
     assert not shown
+
+
+def test_what_a_slider_shows_is_an_output_of_its_cell(run):
+    """Never messages to a widget, for which papermill may wait for ever."""
+    home, _ = run
+    path = home / "figures" / "executed" / "paper" / "80_playground.ipynb"
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    (cell,) = (c for c in notebook["cells"] if "playground.controls(" in "".join(c["source"]))
+    assert [o for o in cell["outputs"] if "image/png" in o.get("data", {})]
+    assert "widgets" not in notebook["metadata"]
 
 
 def test_tables_come_out_to_the_byte(run):

@@ -66,7 +66,12 @@ class Execution(threading.Thread):
         """Execute the notebook, and keep its error."""
         try:
             import papermill
+            from papermill.clientwrap import PapermillNotebookClient
 
+            # To an Output widget nbclient sends messages on the socket on which it awaits the
+            # kernel's reply, and zmq may then never tell that the reply is there. Without this,
+            # what a widget shows is an output of its cell.
+            PapermillNotebookClient.on_comm_open_jupyter_widget = lambda client, message: None
             papermill.execute_notebook(
                 input_path=self.notebook.path,
                 output_path=self.executed,
