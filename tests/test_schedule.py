@@ -52,11 +52,10 @@ def test_a_single_notebook_gets_all_jobs(home):
     assert plan.share(plan.start([])) == 3
 
 
-def test_a_notebook_waits_for_what_it_needs_for_shared_grids_and_for_what_it_gathers(home):
+def test_a_notebook_waits_for_what_it_needs_and_for_shared_grids(home):
     write(home, "00_a", GRID % "g")
     write(home, "01_b", needs=["00_a"])
     write(home, "02_c", GRID % "g")
-    write(home, "03_d", gathers=True)
     write(home, "04_e", needs=["99_not_chosen"])
     plan = scheduled(home, 4)
     first = plan.start([])
@@ -65,8 +64,6 @@ def test_a_notebook_waits_for_what_it_needs_for_shared_grids_and_for_what_it_gat
     assert beside.stem == "04_e" and plan.start([first, beside]) is None
     two = [plan.start([]), plan.start([])]
     assert [each.stem for each in two] == ["01_b", "02_c"]
-    assert plan.start(two[1:]) is None  # 03 gathers what 02 leaves
-    assert plan.start([]).stem == "03_d"
 
 
 def test_what_needs_a_failed_notebook_is_dropped_and_what_needs_that_too(home):

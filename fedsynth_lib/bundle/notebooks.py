@@ -95,7 +95,6 @@ class Notebook:
     minutes: Mapping[str, float] = field(default_factory=dict)  # to compute everything, by profile
     regenerate: float | None = None  # minutes where the rows of its grids are there
     needs: tuple[str, ...] = ()
-    gathers: bool = False  # it reads what earlier notebooks leave, whichever there are
     grids: tuple[str, ...] = ()  # names under which its grids keep their cells
     code: tuple[str, ...] = field(default=(), repr=False)  # its code cells
 
@@ -144,7 +143,6 @@ def read_notebook(path: Path) -> Notebook:
         minutes=facts.get("minutes", {}),
         regenerate=facts.get("regenerate"),
         needs=tuple(facts.get("needs", ())),
-        gathers=bool(facts.get("gathers", False)),
         grids=grids,
         code=tuple(code),
     )

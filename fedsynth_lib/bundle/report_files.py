@@ -3,6 +3,8 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,14 +26,15 @@ MARKS |= {"partly": "partly", "not in full": "partly", "does not hold": "fails"}
 NUMBER = re.compile(r"(?!.*[^\W\d_]{3})\W*\d.*|[–∞]|inf|nan|")
 
 
-class Table(NamedTuple):
+@dataclass(frozen=True)
+class Table:
     """A table of a page; the first entry of a row heads it."""
 
     caption: str
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
 
-    @property
+    @cached_property
     def numeric(self) -> list[bool]:
         """For each column, whether it holds numbers, which are aligned to the right."""
         columns = zip(*self.rows, strict=True) if self.rows else [()] * len(self.header)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib.bundle import headline
+from fedsynth_lib.core.store import project_root
 from fedsynth_lib.metrics.registry import MEASURES
 from fedsynth_lib.printed.entries import text_of
 from fedsynth_lib.printed.outcomes import (
@@ -22,7 +23,6 @@ from fedsynth_lib.printed.outcomes import (
     SHRUNK,
 )
 from fedsynth_lib.printed.published import JUDGED, MATCHED, MISSING, NOT_JUDGED, WORKS
-from fedsynth_lib.runs.grid import committed_rows
 from fedsynth_lib.verdicts import judges
 
 BADGES = {IN_FULL: "complete", IN_PART: "part", SHRUNK: "small scale"}
@@ -214,8 +214,13 @@ def scores(table: pd.DataFrame, score: str) -> pd.Series:
 def unprotected() -> list[dict[str, Any]]:
     """For each private method of a work, how many kinds of release without noise a run of ours has
     at most (as published) and at least (in a variant)."""
-    rows = pd.concat([committed_rows(work, "paper").assign(work=work) for work in WORKS])
-    private = rows[np.isfinite(rows["epsilon"].astype(float)) & rows["unprotected"].notna()]
+    folder, columns = project_root() / "data" / "results" / "paper", ["epsilon", "unprotected"]
+    rows = pd.concat(
+        pd.read_csv(path, usecols=["method", *columns]).assign(work=work)
+        for work in WORKS
+        for path in folder.glob(f"*{work}*.csv")
+    )
+    private = rows[np.isfinite(rows["epsilon"]) & rows["unprotected"].notna()]
     groups = private.groupby(["work", "method"])["unprotected"]
     return groups.agg(most="max", least="min").astype(int).reset_index().to_dict("records")
 

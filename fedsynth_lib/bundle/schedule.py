@@ -64,14 +64,10 @@ class Schedule:
     def before(self, notebook: Notebook) -> set[str]:
         """Return the notebooks that must have ended.
 
-        Those are what it needs, and earlier ones whose grids or results it reads as well.
+        Those are what it needs, and earlier ones whose grids it reads as well.
         """
         earlier = self.order[: self.order.index(notebook)]
-        shared = {
-            each.stem
-            for each in earlier
-            if notebook.gathers or set(each.grids) & set(notebook.grids)
-        }
+        shared = {each.stem for each in earlier if set(each.grids) & set(notebook.grids)}
         return shared | set(notebook.needs)
 
     def drop(self, ended: Collection[str]) -> list[tuple[Notebook, list[str]]]:
