@@ -74,26 +74,31 @@ def write(exhibit_map: pd.DataFrame) -> list[str]:
     exhibit_map: of `bundle.chapters`, which notebook makes which table or figure.
     """
     rows, changed = all_rows(), []
-    for name, table in computed(rows, exhibit_map):
+    for name, text in computed(rows, exhibit_map):
         path = project_root() / "data" / "results" / name
-        text = table.to_csv(index=False, float_format="%.5g", lineterminator="\n").encode()
-        if not path.is_file() or path.read_bytes() != text:
-            write_atomically(path, text)
+        if not path.is_file() or path.read_bytes() != text.encode():
+            write_atomically(path, text.encode())
             changed.append(name)
     return changed
 
 
-def computed(rows: AllRows, exhibit_map: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+def computed(rows: AllRows, exhibit_map: pd.DataFrame) -> Iterator[tuple[str, str]]:
     """What `write` writes, with the names of the files; last what takes longest."""
+
+    def as_text(table: pd.DataFrame, digits: int = 5) -> str:
+        return table.to_csv(index=False, float_format=f"%.{digits}g", lineterminator="\n")
+
     paper = {work: own["paper"] for work, own in rows.items()}
     choices = readings.load_choices()
     printed = {each.id: printed_cells(each, rows[each.work]) for each in load_exhibits()}
-    yield "exhibits.csv", states(rows, printed, exhibit_map)
-    yield "cells.csv", cells_beside(printed, paper, exhibit_map)
-    yield "readings.csv", readings.score(choices, paper)
+    yield "exhibits.csv", as_text(states(rows, printed, exhibit_map))
+    yield "cells.csv", as_text(cells_beside(printed, paper, exhibit_map))
+    yield "readings.csv", as_text(readings.score(choices, paper))
+    # of claims as many digits as tables in figures/ have, which are made from these lines
     others = [each for work in WORKS for each in judges.in_other_readings(work, paper[work])]
-    yield judges.OTHERS, pd.concat(others)
-    yield judges.FILE, pd.concat([judges.judged(work, paper[work]) for work in WORKS])
+    yield judges.OTHERS, as_text(pd.concat(others), 10)
+    claims = [judges.judged(work, paper[work]) for work in WORKS]
+    yield judges.FILE, as_text(pd.concat(claims), 10)
 
 
 def all_rows() -> AllRows:

@@ -7,6 +7,8 @@ Files hold no dates: making the same figure twice gives the same bytes.
 import io
 import re
 import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -141,37 +143,39 @@ def save_figure(
     """
     folder = _folder(exhibit, profile, data, folder)
     _footer(fig, profile, data, " ".join(filter(None, (note, boxes(fig)))))
-    layout, paths = fig.get_layout_engine(), []
-    _lay_out(fig)
-    for kind in ("png", "pdf"):
-        buffer = io.BytesIO()
-        if kind == "png":  # 256 colours look the same, and are a third of the size of a clone
-            drawn = io.BytesIO()  # not compressed, since it is read again at once
-            fig.savefig(drawn, format="png", dpi=DPI, pil_kwargs={"compress_level": 0})
-            picture = Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE)
-            picture.save(buffer, format="png", optimize=True)
-        else:  # without what differs from run to run
-            fig.savefig(buffer, format=kind, dpi=DPI, metadata=dict.fromkeys(UNDATED))
-        paths.append(folder / f"{exhibit}.{kind}")
-        write_atomically(paths[-1], buffer.getvalue())
-    fig.set_layout_engine(layout)
+    paths = []
+    with _laid_out(fig):
+        for kind in ("png", "pdf"):
+            buffer = io.BytesIO()
+            if kind == "png":  # 256 colours look the same, and are a third of the size of a clone
+                drawn = io.BytesIO()  # not compressed, since it is read again at once
+                fig.savefig(drawn, format="png", dpi=DPI, pil_kwargs={"compress_level": 0})
+                picture = Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+                picture.save(buffer, format="png", optimize=True)
+            else:  # without what differs from run to run
+                fig.savefig(buffer, format=kind, dpi=DPI, metadata=dict.fromkeys(UNDATED))
+            paths.append(folder / f"{exhibit}.{kind}")
+            write_atomically(paths[-1], buffer.getvalue())
     plt.close(fig)  # or a notebook would show it twice
     log_event("figure", path=within(paths[0]))
     return SavedFigure(*paths, width=round(110 * fig.get_figwidth()), alt=alt or exhibit)
 
 
-def _lay_out(fig: Figure) -> None:
+@contextmanager
+def _laid_out(fig: Figure) -> Iterator[None]:
     """Place everything once, at the resolution of the file.
 
     `savefig` would draw the whole figure once more to find its layout, for each format.
     """
-    shown = fig.dpi
+    layout, shown = fig.get_layout_engine(), fig.dpi
     fig.dpi = DPI
-    fig.get_layout_engine().execute(fig)
+    layout.execute(fig)
     fig.dpi = shown
-    # what None asks for
+    # what None asks for, here and where `savefig` puts it back
     with plt.rc_context({"figure.constrained_layout.use": False, "figure.autolayout": False}):
         fig.set_layout_engine(None)
+        yield
+    fig.set_layout_engine(layout)
 
 
 def save_table(

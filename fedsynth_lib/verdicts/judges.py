@@ -78,6 +78,11 @@ class Power(NamedTuple):
     runs: int
     runs_needed: int
 
+    @classmethod
+    def read(cls, line: Mapping[str, Any]) -> "Power":
+        """From a line of `stored`."""
+        return cls(*(int(np.nan_to_num(line[name])) for name in cls._fields))
+
     def verdict(self, share: float) -> str:
         return outcome(share, self.same, self.in_full, self.redraws)
 
@@ -180,13 +185,21 @@ def _about(c: Condition) -> str:
 
 
 def judged(
-    work: str, rows: pd.DataFrame, group: str = "", *, redraws: int = MOST_REDRAWS, **reading: Any
+    work: str,
+    rows: pd.DataFrame,
+    group: str = "",
+    *,
+    redraws: int = MOST_REDRAWS,
+    anew: bool = True,
+    **reading: Any,
 ) -> pd.DataFrame:
     """The claims of a group, by default of all groups that have rows, each with our verdict.
 
     rows: tidy rows of one profile. Where they have `grid`, as committed rows do, a group is judged
         on those of its own grids; otherwise on all.
     redraws: how often runs are resampled at most; with 0 no verdict rests on that.
+    anew: False takes what `./run_all.sh judge` kept of claims that all rest on the same cells and
+        rules now.
     reading: how rows are seen where a work leaves it open (`cells`), instead of as its file says.
     Columns: id, claim, verdict (`outcomes.OUTCOMES`), share of the conditions that hold, redrawn
     (in words, how many resampled sets reach the same outcome), needs (what would decide), evidence,
@@ -208,7 +221,7 @@ def judged(
             seen.setdefault((claim.group, *sorted(ways.items())), (own, ways, []))[2].append(claim)
     for own, ways, alike in seen.values():
         profile = own["profile"].iloc[0] if len(own) else ""
-        for claim, told in _on_rows(work, own, ways, alike, profile, redraws):
+        for claim, told in _on_rows(work, own, ways, alike, profile, redraws, anew):
             lines[claim.id] = {
                 "id": claim.id,
                 "claim": texts.loc[claim.id, "claim"],
@@ -246,7 +259,7 @@ def save_claims(
         values say of themselves. beside: further columns, as the verdicts in another reading, by
         their headings.
     """
-    table = judged(work, rows, group).assign(**(beside or {}))
+    table = judged(work, rows, group, anew=False).assign(**(beside or {}))
     power = ["redrawn", "needs"] if table["redrawn"].any() else []  # not of a shrunk run
     columns = ["id", "claim", "verdict", "share", *power, *(beside or {}), "evidence"]
     columns += ["published_holds"] if on_print else []
@@ -261,21 +274,26 @@ def _on_rows(
     claims: list[Claim],
     profile: str,
     redraws: int,
+    anew: bool,
 ) -> Iterator[tuple[Claim, dict[str, Any]]]:
     """Claims that see the same cells, each with what `judged` says of it."""
     measured = measured_cells(work, rows, **ways)
-    evaluated = evaluate_all(work, claims, measured)
-    lacking, powers = {}, {}
     text = measured.drop(columns=["values", "seeds", "shift"], errors="ignore")
     text = text.to_csv(float_format="%.9g", index=False)
     digests = {claim.id: digest(work, claim, ways, text) for claim in claims}
+    same = kept(digests) if profile in JUDGED_AT else {}
+    if not anew and len(same) == len(claims):
+        yield from ((claim, same[claim.id]) for claim in claims)
+        return
+    evaluated, lacking, powers = evaluate_all(work, claims, measured), {}, {}
     if profile in JUDGED_AT:
         told = [c for c in claims if evaluated[c.id].share is not None and not c.vacuous]
         lacking = dict.fromkeys(ran_once(work, measured, told, evaluated), ONE_RUN)
         told = [claim for claim in told if claim.id not in lacking]
         lacking |= {name: each.lacks for name, each in evaluated.items() if each.lacks}
-        known = kept(digests) if redraws == MOST_REDRAWS else {}
-        powers = {claim.id: known[claim.id] for claim in told if claim.id in known}
+        if redraws == MOST_REDRAWS:
+            told_before = [c.id for c in told if c.id in same and same[c.id]["redraws"] > 0]
+            powers = {name: Power.read(same[name]) for name in told_before}
         changed = [(c, evaluated[c.id].share) for c in told if c.id not in powers]
         powers |= powers_of(work, measured, changed, redraws) if redraws else {}
     for claim in claims:
@@ -484,15 +502,11 @@ def digest(work: str, claim: Claim, ways: Mapping[str, Any], cells: str) -> str:
     return hashlib.sha256(f"{asked!r}{cells}".encode()).hexdigest()[:12]
 
 
-def kept(digests: Mapping[str, str]) -> dict[str, Power]:
-    """Id -> what is kept in data/results of the claims whose digest is the same."""
-    found = {}
-    for name in (OTHERS, FILE):
-        lines = stored(name).query("redraws > 0").fillna({"runs_needed": 0})
-        same = lines[lines["cells"] == lines["id"].map(digests)]
-        for line in same.to_dict("records"):
-            found[line["id"]] = Power(*(int(line[name]) for name in Power._fields))
-    return found
+def kept(digests: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """Id -> the line in data/results of the claims whose digest is the same."""
+    lines = pd.concat([stored(OTHERS), stored()])
+    same = lines[lines["cells"] == lines["id"].map(digests)]
+    return {line["id"]: line for line in same.to_dict("records")}
 
 
 def stored(name: str = FILE) -> pd.DataFrame:
