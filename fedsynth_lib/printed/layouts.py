@@ -76,6 +76,7 @@ def _pivoted(cells: pd.DataFrame, rows: list[str], columns: list[str]) -> pd.Dat
     """Their `entry` by rows and columns, in the order in which these come."""
     wide = cells.pivot(index=rows, columns=columns, values="entry")
     orders = [pd.MultiIndex.from_frame(cells[names].drop_duplicates()) for names in (rows, columns)]
+    orders = [each if each.nlevels > 1 else each.get_level_values(0) for each in orders]
     return wide.reindex(index=orders[0], columns=orders[1]).fillna("")
 
 
