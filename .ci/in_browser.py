@@ -13,7 +13,7 @@ FROM_PYODIDE = (
     *("packaging", "pandas", "protobuf", "pyarrow", "pycryptodome", "pydantic", "pyyaml"),
     *("requests", "rich", "scikit-learn", "scipy", "ssl", "statsmodels", "tqdm"),
 )
-# From the site itself, without what they ask for beside: no gRPC, numba or torch is made for browsers.
+# From the site itself, without what else they ask for: no gRPC or numba is made for browsers.
 FROM_SITE = (
     *("fedsynth", "flwr", "iterators", "opt-einsum", "pgmpy", "scikit-base", "seaborn"),
     *("shellingham", "typer"),
