@@ -2,6 +2,7 @@
 printed."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fedsynth_lib.core.contract import BadInput
@@ -74,6 +75,35 @@ def test_comparison_table_has_the_layout_of_print():
     assert str(wide.iloc[0, 0]) == "0.196 ± 0.000 (0.186 ± 0.000) ↕"
     numbers = {"ours": 0.196, "ours_std": 0, "published": 0.186, "published_std": 0}
     assert wide.iloc[0, 0].numbers == {**numbers, "verdict": "ordering"}
+
+
+def test_ours_of_a_table_that_the_work_does_not_have_stand_alone():
+    before, rows = compared("tab6.1")
+    own = rows.assign(dataset="obesity", value=rows["value"] + 1)
+    both = published.compare(pd.concat([rows, own]), "martinez2024", "tab6.1")
+    pd.testing.assert_frame_equal(both[both["dataset"] == "adult"], before)
+    alone = both[both["dataset"] == "obesity"].reset_index(drop=True)
+    assert alone["ours"].tolist() == pytest.approx(before["ours"] + 1)
+    assert set(alone["verdict"]) == {published.ALONE} and alone["published"].isna().all()
+    assert published.summary(both)[published.VERDICTS].equals(
+        published.summary(before)[published.VERDICTS]
+    )
+    table = comparison_table(alone)
+    assert str(table.loc[("", "", "central"), ("no DP", "hellinger")]) == "1.196"
+    assert table.shape == comparison_table(before).shape
+
+
+@pytest.mark.parametrize("datasets", [["adult"], ["adult", "magic"]])
+def test_a_table_has_the_rows_that_are_asked_for_also_where_they_do_not_differ(datasets):
+    printed = published.load_values("maddock2024", "tab2")
+    rows = printed[printed["dataset"].isin(datasets)].assign(
+        value=lambda t: t["mean"], seed=0, profile="paper", data="real", params=""
+    )
+    cells = published.compare(rows, "maddock2024", "tab2")
+    cells = cells[cells["dataset"].isin(datasets)]
+    table = comparison_table(cells, rows=["dataset", "method"])
+    assert table.index.names == ["dataset", "method"] and len(table) == 5 * len(datasets)
+    assert str(table.loc[("adult", "AIM"), ("ε = 1", "workload_error")]) == "0.2 (0.2)"
 
 
 def test_a_small_live_run_shows_its_order_and_no_published_value():

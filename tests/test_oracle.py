@@ -21,6 +21,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from fedsynth_lib.bundle.report_pages import NO_KERNEL
+
 pytestmark = pytest.mark.oracle
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -135,6 +137,9 @@ def test_what_a_slider_shows_is_an_output_of_its_cell(run):
     (cell,) = (c for c in notebook["cells"] if "playground.controls(" in "".join(c["source"]))
     assert [o for o in cell["outputs"] if "image/png" in o.get("data", {})]
     assert "widgets" not in notebook["metadata"]
+    page = home / "figures" / "report" / "notebooks" / "80_playground.html"
+    text = page.read_text(encoding="utf-8")
+    assert NO_KERNEL in text and "interactive(children" not in text
 
 
 def test_tables_come_out_to_the_byte(run):

@@ -179,6 +179,11 @@ def test_tables_keep_the_printed_order_and_leave_gaps_empty():
     assert str(entry).startswith("−0.000 ± 0.000 =")
 
 
+def test_a_reference_without_rows_is_left_out():
+    rows = [ours("federated", FEDERATED), ours("central", CENTRAL)]
+    pd.testing.assert_frame_equal(run(*rows, against=["central", "local"]), run(*rows))
+
+
 def test_what_cannot_be_tested_is_refused():
     with pytest.raises(BadInput, match="no federated cell has a central one"):
         run(ours("federated", FEDERATED))

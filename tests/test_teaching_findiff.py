@@ -221,26 +221,3 @@ def test_normal_draws_go_back_through_the_map(run, table):
     assert np.allclose(
         low + (high - low) * back, table.frame["age"].quantile([0.25, 0.5, 0.75]), atol=0.5
     )
-
-
-def test_a_first_look_ranks_what_is_known(table):
-    order = stream(0, "look").permutation(len(table.frame))
-    train, control, others = (
-        table.take(order[:300]),
-        table.take(order[300:600]),
-        table.take(order[600:900]),
-    )
-    made = {"themselves": train.frame, "others": others.frame}
-    found = fd.first_look(train, control, made, attacks=60, seed=0)
-    assert list(found.index) == ["themselves", "others"] and "singling out" in found
-    assert (
-        found.loc["themselves", "fidelity"] == pytest.approx(1.0)
-        and found.loc["others", "fidelity"] < 1
-    )
-    assert found.loc["themselves", "singling out"] > 0.7 > 0.3 > found.loc["others", "singling out"]
-    parts = found[["singling out", "linkability", "inference"]].mean(axis=1)
-    assert np.allclose(found["risk"], parts) and found["accuracy"].between(0.4, 1).all()
-    no_target = replace(train, schema=replace(train.schema, target=None))
-    assert "accuracy" not in fd.first_look(
-        no_target, control, {"others": others.frame}, attacks=5, seed=0
-    )

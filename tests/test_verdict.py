@@ -58,16 +58,16 @@ def test_a_claim_that_is_resampled_again_comes_to_what_is_kept(rows, monkeypatch
 
 def test_a_notebook_takes_what_is_kept_of_the_same_cells_and_judges_others(rows, monkeypatch):
     own = rows["maddock2024"]["paper"]
-    again = judges.judged("maddock2024", own, "all_tables", anew=False).set_index("id")
+    again = judges.judged("maddock2024", own, "all_tables", recompute=False).set_index("id")
     judged_anew = []
     monkeypatch.setattr(judges, "evaluate_all", lambda *_: judged_anew.append(1) or {})
-    same = judges.judged("maddock2024", own, "all_tables", anew=False).set_index("id")
+    same = judges.judged("maddock2024", own, "all_tables", recompute=False).set_index("id")
     kept = judges.stored().set_index("id").loc[same.index, same.columns]
     pd.testing.assert_frame_equal(same, kept, check_dtype=False)
     pd.testing.assert_frame_equal(same, again)
     changed = own.assign(value=own["value"] * 1.01)
     with pytest.raises(KeyError):
-        judges.judged("maddock2024", changed, "all_tables", anew=False)
+        judges.judged("maddock2024", changed, "all_tables", recompute=False)
     assert judged_anew == [1]
 
 

@@ -16,7 +16,8 @@ from nbconvert.filters import Highlight2HTML
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
 HEADING = re.compile(r'(?s)<h([1-6]) id="([^"]+)">(.*?)<a class="anchor-link"[^>]*>[^<]*</a></h\1>')
-WIDGET = "application/vnd.jupyter.widget-view+json"  # needs a kernel; a picture or text stands by
+WIDGET = "application/vnd.jupyter.widget-view+json"
+NO_KERNEL = "Controls, which need a running notebook: ./run_all.sh lab opens it."
 
 
 class Heading(NamedTuple):
@@ -76,7 +77,8 @@ def body_of(notebook: Path) -> str:
         if cell.cell_type == "markdown":
             heading = (re.findall(r"(?m)^#+ (.+)$", cell.source) or [heading])[-1]
         for output in cell.get("outputs", ()):
-            output.get("data", {}).pop(WIDGET, None)
+            if output.get("data", {}).pop(WIDGET, None):
+                output["data"]["text/plain"] = NO_KERNEL
             if "image/png" in output.get("data", {}):
                 told = output.metadata.setdefault("image/png", {})
                 told["alt"] = told.get("alt") or f"Picture in the section: {heading}"

@@ -215,11 +215,14 @@ def unprotected() -> list[dict[str, Any]]:
     """For each private method of a work, how many kinds of release without noise a run of ours has
     at most (as published) and at least (in a variant)."""
     folder, columns = project_root() / "data" / "results" / "paper", ["epsilon", "unprotected"]
-    rows = pd.concat(
+    parts = [
         pd.read_csv(path, usecols=["method", *columns]).assign(work=work)
         for work in WORKS
         for path in folder.glob(f"*{work}*.csv")
-    )
+    ]
+    if not parts:  # a project without results
+        return []
+    rows = pd.concat(parts)
     private = rows[np.isfinite(rows["epsilon"]) & rows["unprotected"].notna()]
     groups = private.groupby(["work", "method"])["unprotected"]
     return groups.agg(most="max", least="min").astype(int).reset_index().to_dict("records")

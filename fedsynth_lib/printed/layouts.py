@@ -26,13 +26,16 @@ ATTACKS = {
 }
 
 
-def comparison_table(comparison: pd.DataFrame, *, spread: bool = False) -> pd.DataFrame:
+def comparison_table(
+    comparison: pd.DataFrame, *, spread: bool = False, rows: Sequence[str] = ()
+) -> pd.DataFrame:
     """A wide table `ours (published)` in the layout of the printed tables.
 
-    Rows: setting, partition, clients; columns: privacy level and metric. The mark behind a cell is
-    its verdict; MARKS_EXPLAINED says so in a caption. `spread` adds the standard deviations. Where
-    there is no published value, as beside a small live run, `order k/n` says how many of the
-    comparisons with other cells agree with the published order.
+    Rows: setting, partition, clients and what else differs, or the columns in `rows`; columns:
+    privacy level and metric. The mark behind a cell is its verdict; MARKS_EXPLAINED says so in a
+    caption. `spread` adds the standard deviations. Where there is no published value, as beside a
+    small live run, `order k/n` says how many of the comparisons with other cells agree with the
+    published order.
     """
     entries = [_entry(row, spread=spread) for row in comparison.to_dict("records")]
     wide = comparison.assign(
@@ -44,8 +47,9 @@ def comparison_table(comparison: pd.DataFrame, *, spread: bool = False) -> pd.Da
         clients=comparison["n_clients"].astype("string").fillna(""),
     )
     columns, always = ["level", "metric"], ("partition", "clients", "setting")
-    rows = ["dataset", "method", "node", "detail", *always]
-    rows = [name for name in rows if name in always or wide[name].nunique() > 1]
+    every = ["dataset", "method", "node", "detail", *always]
+    differ = [name for name in every if name in always or wide[name].nunique() > 1]
+    rows = list(rows) or differ
     if wide.duplicated([*rows, *columns]).any():
         raise BadInput("several exhibits are in this comparison: make one table for each.")
     return _pivoted(wide, rows, columns)

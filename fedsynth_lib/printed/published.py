@@ -40,6 +40,7 @@ VALUE_COLUMNS = ["paper", "exhibit", *KEYS, "mean", "std", "significance", "note
 NOT_JUDGED, MISSING = "not judged", "ours missing"  # a shrunk or a single run; no row of ours
 UNSTABLE, NOT_COMPARABLE = "unstable", "not comparable"
 MATCHED = "matched noise"  # fewer passes at the published signal-to-noise ratio
+ALONE = "not published"  # ours, of a table that the work does not have
 JUDGED = ["within", "ordering", "different"]
 VERDICTS = [*JUDGED, UNSTABLE, NOT_COMPARABLE, MATCHED, NOT_JUDGED, MISSING]
 UNTESTED = "not tested"  # a claim
@@ -216,7 +217,9 @@ def compare(
     verdict.
 
     rows: tidy rows of one profile, from any grid; a printed cell takes the rows of this work that
-        agree in KEYS. Per-client rows are averaged where the work prints no clients.
+        agree in KEYS. Per-client rows are averaged where the work prints no clients. Of a table
+        that the work does not have, ours stand alone, in the settings that the exhibit has of
+        others.
     runs: of ours that a judged cell needs; 1 where nothing is drawn at random.
     verdict:
         within         |difference| <= `tolerance`, its standard error times Student's quantile
@@ -236,6 +239,7 @@ def compare(
         not judged     of a small live run (any profile but paper), whose comparison has no
                        published values, or of fewer runs
         ours missing   no row of ours
+        not published  a table that the work does not have
     `by_chance`: how often a cell would be within if our values were shuffled among the scenarios
     of its method and setting (`chance.within_by_chance`).
     """
@@ -247,11 +251,25 @@ def compare(
         )
     aggregated = cache(lambda per_node: aggregate(rows, per_node=per_node))
     told = {"profile": profiles[0] if profiles else "", "runs": runs}
-    tables = [
-        compare_means(aggregated(names_nodes(load_values(work, each))), work, each, **told)
-        for each in ([exhibit] if isinstance(exhibit, str) else exhibit)
-    ]
+    further = sorted(set(rows["dataset"]) - {"", *load_values(work)["dataset"]})
+    tables = []
+    for each in [exhibit] if isinstance(exhibit, str) else exhibit:
+        ours = aggregated(names_nodes(load_values(work, each)))
+        beside = compare_means(ours, work, each, **told)
+        tables += [beside, *(_alone(ours, beside, dataset) for dataset in further)]
     return tables[0] if len(tables) == 1 else pd.concat(tables, ignore_index=True)
+
+
+def _alone(ours: pd.DataFrame, beside: pd.DataFrame, dataset: str) -> pd.DataFrame:
+    """Ours of a table that the work does not have, in the settings and the form of others."""
+    lines = beside.drop_duplicates([key for key in KEYS if key != "dataset"])
+    lines = lines.assign(dataset=dataset, verdict=ALONE, order="", note="", doubt=False)
+    numbers = ["published", "published_std", "difference", "error", "tolerance"]
+    lines[[*numbers, "by_chance", "order_by_chance"]] = np.nan
+    own = merge_keys(lines).merge(ours, on=KEYS, how="left")
+    for name, column in {"ours": "mean", "ours_std": "std", "n": "n", "data": "data"}.items():
+        lines[name] = own[column].to_numpy()
+    return lines[lines["n"] > 0].astype({"n": int})
 
 
 def names_nodes(values: pd.DataFrame) -> bool:

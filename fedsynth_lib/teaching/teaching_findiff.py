@@ -26,9 +26,6 @@ from fedsynth_lib.methods.gan import weights
 from fedsynth_lib.methods.gan.budget import rate
 from fedsynth_lib.methods.gan.encoding import codes_of, numbers_of
 from fedsynth_lib.methods.vae_bgm import quantile_map
-from fedsynth_lib.metrics import anonymity
-from fedsynth_lib.metrics.similarity import fidelity
-from fedsynth_lib.metrics.utility import five_classifiers
 from fedsynth_lib.tables.encode import UnitRange
 from fedsynth_lib.tables.load import Table, load_table
 from fedsynth_lib.tables.partition import Parts, split_clients
@@ -222,23 +219,3 @@ def bills(
         lines.append([rows, rate(rows, config), own, *spent])
     names = ["rows", "rate", "σ", "ε with the largest's σ", "ε with 10 × updates"]
     return pd.DataFrame(lines, columns=names).rename_axis(index="client")
-
-
-def first_look(
-    train: Table, control: Table, tables: Mapping[str, pd.DataFrame], *, attacks: int, seed: int
-) -> pd.DataFrame:
-    """A line for each of `tables`: fidelity to `train`; mean accuracy on `control` of five
-    classifiers, if the target is categorical; residual risks of `train`'s rows with `control` as
-    those that nobody trained on, and their mean.
-    """
-    lines = {}
-    for name, frame in tables.items():
-        lines[name] = fidelity(train.frame, frame, train.schema)
-        if train.schema.target in train.schema.categorical:
-            scores = five_classifiers(frame, control.frame, train.schema, seed=seed)
-            lines[name]["accuracy"] = scores["accuracy"]
-        tables = (train.frame, control.frame, frame, train.schema)
-        found = anonymity.risks(*tables, seed=seed, attacks=attacks)
-        kinds = ("singling_out", "linkability", "inference", "risk")
-        lines[name] |= {kind: found[kind] for kind in kinds}
-    return pd.DataFrame(lines).T.rename(columns=lambda name: name.replace("_", " "))

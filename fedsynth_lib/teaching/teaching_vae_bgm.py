@@ -184,16 +184,15 @@ def normal_divergence(
 
 
 def draw_judge(sizes: Sizes, seed: int) -> Figure:
-    """What `normal_divergence` finds (twice where the judge learns from fewer rows), and lines for
-    the truth: by the distance of the means (crosses: 50 rows to learn, 25 to estimate), and by the
-    rows learned from."""
+    """What `normal_divergence` finds, and lines for the truth: by the distance of the means (two
+    crosses: 50 rows to learn, 25 to estimate), and, twice, by the rows learned from."""
     few = replace(sizes, training=50, evaluation=25)
     fig, axes = plt.subplots(1, 2, figsize=(7, 2.6), sharey=True)
     shifts, learned = (0, 2, 4), (20, 100, sizes.training)
     cases = [(0, x, x, 0.0, each) for x in shifts for each in (few, sizes)]
     cases += [(1, n, 0.0, 0.8, replace(sizes, training=n)) for n in learned]
     for panel, x, *pair, judge in cases:
-        for k in range(2 if judge.training < sizes.training else 1):
+        for k in range(1 if judge is sizes else 2):
             bits = normal_divergence(*pair, sizes=judge, seed=seed + k)
             axes[panel].plot(x, bits, "C3x" if judge is few else "C0o", alpha=0.6)
     x = np.arange(0, 4.2, 0.2)

@@ -190,7 +190,7 @@ def judged(
     group: str = "",
     *,
     redraws: int = MOST_REDRAWS,
-    anew: bool = True,
+    recompute: bool = True,
     **reading: Any,
 ) -> pd.DataFrame:
     """The claims of a group, by default of all groups that have rows, each with our verdict.
@@ -198,8 +198,8 @@ def judged(
     rows: tidy rows of one profile. Where they have `grid`, as committed rows do, a group is judged
         on those of its own grids; otherwise on all.
     redraws: how often runs are resampled at most; with 0 no verdict rests on that.
-    anew: False takes what `./run_all.sh judge` kept of claims that all rest on the same cells and
-        rules now.
+    recompute: False takes what `./run_all.sh judge` kept of claims that all rest on the same cells
+        and rules now.
     reading: how rows are seen where a work leaves it open (`cells`), instead of as its file says.
     Columns: id, claim, verdict (`outcomes.OUTCOMES`), share of the conditions that hold, redrawn
     (in words, how many resampled sets reach the same outcome), needs (what would decide), evidence,
@@ -221,7 +221,7 @@ def judged(
             seen.setdefault((claim.group, *sorted(ways.items())), (own, ways, []))[2].append(claim)
     for own, ways, alike in seen.values():
         profile = own["profile"].iloc[0] if len(own) else ""
-        for claim, told in _on_rows(work, own, ways, alike, profile, redraws, anew):
+        for claim, told in _on_rows(work, own, ways, alike, profile, redraws, recompute):
             lines[claim.id] = {
                 "id": claim.id,
                 "claim": texts.loc[claim.id, "claim"],
@@ -259,7 +259,7 @@ def save_claims(
         values say of themselves. beside: further columns, as the verdicts in another reading, by
         their headings.
     """
-    table = judged(work, rows, group, anew=False).assign(**(beside or {}))
+    table = judged(work, rows, group, recompute=False).assign(**(beside or {}))
     power = ["redrawn", "needs"] if table["redrawn"].any() else []  # not of a shrunk run
     columns = ["id", "claim", "verdict", "share", *power, *(beside or {}), "evidence"]
     columns += ["published_holds"] if on_print else []
@@ -274,7 +274,7 @@ def _on_rows(
     claims: list[Claim],
     profile: str,
     redraws: int,
-    anew: bool,
+    recompute: bool,
 ) -> Iterator[tuple[Claim, dict[str, Any]]]:
     """Claims that see the same cells, each with what `judged` says of it."""
     measured = measured_cells(work, rows, **ways)
@@ -282,7 +282,7 @@ def _on_rows(
     text = text.to_csv(float_format="%.9g", index=False)
     digests = {claim.id: digest(work, claim, ways, text) for claim in claims}
     same = kept(digests) if profile in JUDGED_AT else {}
-    if not anew and len(same) == len(claims):
+    if not recompute and len(same) == len(claims):
         yield from ((claim, same[claim.id]) for claim in claims)
         return
     evaluated, lacking, powers = evaluate_all(work, claims, measured), {}, {}

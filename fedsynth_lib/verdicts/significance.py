@@ -50,8 +50,8 @@ def tested(
     exhibits: Sequence[str] = (),
     level: float = 0.95,
 ) -> pd.DataFrame:
-    """A line for each federated cell and reference: both means and standard deviations over the `n`
-    common splits.
+    """A line for each federated cell and reference that has rows: both means and standard
+    deviations over the `n` common splits.
 
     rows: tidy rows of one profile; those of single clients are averaged over the clients of a
         split.
@@ -68,8 +68,9 @@ def tested(
     runs = known.groupby([*CELL, "setting", "seed"], dropna=False, sort=False, as_index=False)[
         "value"
     ].mean()
+    there = [name for name in against if name in set(runs["setting"])] or against
     table = pd.concat(
-        [_pairs(runs, name, level).assign(against=name) for name in against], ignore_index=True
+        [_pairs(runs, name, level).assign(against=name) for name in there], ignore_index=True
     )
     table["n_clients"] = table["n_clients"].astype("Int64")
     table = _sorted(table, ["dataset", "partition", "n_clients", "against", "epsilon", "metric"])
