@@ -50,7 +50,9 @@ for cell in cells[: int(sys.argv[2])]:
 """
 
 
-@pytest.mark.parametrize(("lesson", "cells"), [("00", 99), ("02", 99), ("03", 2), ("10", 2), ("13", 2)])
+@pytest.mark.parametrize(
+    ("lesson", "cells"), [("00", 99), ("02", 99), ("03", 2), ("10", 2), ("13", 2)]
+)
 def test_a_lesson_does_with_what_a_browser_has(lesson, cells, tmp_path):
     (notebook,) = (ROOT / "notebooks").glob(f"{lesson}_*.ipynb")
     standins = tmp_path / "data" / "standin"
