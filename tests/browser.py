@@ -49,9 +49,15 @@ class Browser(Chrome):
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory) -> Iterator[Browser]:
-    """One browser for each file of tests, which starts with an empty console; it reaches nothing
-    but this machine."""
+def reached() -> tuple[str, ...]:
+    """The hosts that the browser reaches beside this machine: none, unless a file of tests has a
+    fixture of this name that says otherwise."""
+    return ()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory, reached) -> Iterator[Browser]:
+    """One browser for each file of tests, which starts with an empty console."""
     binary, driver = programs()
     options = ChromeOptions()
     options.binary_location = binary
@@ -61,7 +67,8 @@ def browser(tmp_path_factory) -> Iterator[Browser]:
         "--disable-gpu",
         "--disable-dev-shm-usage",
         "--disable-background-networking",
-        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1",
+        "--host-resolver-rules=MAP * ~NOTFOUND, "
+        + ", ".join(f"EXCLUDE {host}" for host in ("localhost", "127.0.0.1", *reached)),
         f"--user-data-dir={tmp_path_factory.mktemp('chromium')}",
     ):
         options.add_argument(argument)

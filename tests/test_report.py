@@ -486,15 +486,20 @@ def test_the_text_of_a_picture_reaches_the_page_of_its_notebook_and_its_own(home
     )
 
 
-def test_a_portable_site_needs_no_other_file(home, tmp_path_factory):
+@pytest.mark.parametrize("lite", [False, True])
+def test_a_portable_site_needs_no_other_file(home, tmp_path_factory, lite):
     draw(home, "maddock2024_fig3")
     folder = tmp_path_factory.mktemp("host") / "site"
+    if lite:  # as .ci/lite makes it
+        (folder / "lite" / "lab").mkdir(parents=True)
+        (folder / "lite" / "lab" / "index.html").write_text("<p>lessons</p>", encoding="utf-8")
     line = report.refresh(folder, portable=True)
     assert line == f"The report: {folder / 'index.html'}"
+    assert ("lite/lab/index.html" in read(folder, "notebooks.html")) == lite
     for path in folder.rglob("*.html"):
         for _, each in Page(path).elements:
             for target in (each.get("href", ""), each.get("src", "")):
-                name = unquote(target.partition("#")[0])
+                name = unquote(target.partition("#")[0].partition("?")[0])
                 if name and target != "data:,":
                     file = Path(os.path.normpath(path.parent / name))
                     assert file.is_file() and file.is_relative_to(folder), (path, target)

@@ -561,6 +561,7 @@ def list_pages(site: Site, material: Material) -> None:
         ],
         chapters=CHAPTERS,
         failed=unfinished(last),
+        lite=(site.folder / "lite" / "lab" / "index.html").is_file(),  # by .ci/lite
     )
     site.add(
         "tables.html",

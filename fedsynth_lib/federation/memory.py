@@ -1,17 +1,22 @@
 """How much memory a piece of work takes at its height, beyond what the process held before."""
 
+import math
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 
-import psutil
-
 
 @contextmanager
 def peak_memory(every: float = 0.02) -> Iterator[SimpleNamespace]:
     """Its `gib` is, at the end, what was resident at most beyond the start; looks at it
-    `every` seconds."""
+    `every` seconds. It is NaN in a browser, which has neither psutil nor threads."""
+    if sys.platform == "emscripten":
+        yield SimpleNamespace(gib=math.nan)
+        return
+    import psutil
+
     process, found, done = psutil.Process(), SimpleNamespace(gib=0.0), threading.Event()
     before = process.memory_info().rss
 

@@ -111,8 +111,8 @@ class Powers(LogFormatterSciNotation):
 class Log(LogScale):
     """matplotlib's `log`, with `Powers`."""
 
-    def __init__(self, **options: object):  # not the axis, which is on its way out
-        super().__init__(**options)
+    def __init__(self, *before: object, **options: object):  # the axis, before matplotlib 3.11
+        super().__init__(*before, **options)
 
     def set_default_locators_and_formatters(self, axis: mpl.axis.Axis) -> None:
         """Use `Powers` for both kinds of ticks."""
@@ -124,8 +124,8 @@ class Log(LogScale):
 class SymmetricalLog(SymmetricalLogScale):
     """matplotlib's `symlog`, with `Powers`."""
 
-    def __init__(self, **options: object):
-        super().__init__(**options)
+    def __init__(self, *before: object, **options: object):
+        super().__init__(*before, **options)
 
     def set_default_locators_and_formatters(self, axis: mpl.axis.Axis) -> None:
         """Use `Powers` for the major ticks."""

@@ -105,8 +105,8 @@ def skews(true: np.ndarray, proxy: np.ndarray, picks: Mapping[str, np.ndarray]) 
     axes[0].plot(*cloud, ".", markersize=1, alpha=0.2, rasterized=True)
     title = f"correlation {np.corrcoef(cloud)[0, 1]:.2f}"
     axes[0].set(xlabel="true heterogeneity", ylabel="proxy", title=title)
-    look = {"orientation": "horizontal", "showmeans": True}
-    axes[1].boxplot(list(picks.values()), tick_labels=list(picks), **look)
-    axes[1].axvline(cloud[0].mean(), color=GREY, linestyle="--")
-    axes[1].set(xlabel="true heterogeneity of the choice", title="choices, by penalty")
+    axes[1].boxplot(list(picks.values()), showmeans=True)
+    axes[1].set_xticks(range(1, len(picks) + 1), list(picks))
+    axes[1].axhline(cloud[0].mean(), color=GREY, linestyle="--")
+    axes[1].set(ylabel="true heterogeneity of the choice", title="choices, by penalty")
     return fig
