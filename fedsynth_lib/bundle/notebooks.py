@@ -363,8 +363,11 @@ def _checked(value: Any, parameter: Parameter, where: str) -> Any:
         except BadInput as error:
             if "of the work's" not in parameter.comment:
                 raise
-            add = "or add the table to `tables` in the work's file in fedsynth_lib/works/"
-            raise BadInput(f"{str(error).removesuffix('.')}; {add}.") from None
+            raise BadInput(
+                f"{str(error).removesuffix('.')}; or add the table to `tables` in the work's file "
+                "in fedsynth_lib/works/, and a section [work.NAME] to the table's own in "
+                "fedsynth_lib/tables/schemas/, with the name of the work's file."
+            ) from None
     for words, bound in re.findall(
         rf"\b({'|'.join(BOUNDS)}) "
         r"(-?\d+(?:\.\d+)?(?:e-?\d+)?)",

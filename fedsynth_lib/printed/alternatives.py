@@ -31,7 +31,7 @@ def nearest(
 
     readings: name -> tidy rows of one profile whose `metric` and `detail` are those of the printed
         cells. A reading is compared with the printed cells for which it has a value (`cells` of
-        them).
+        them); of tables that the work does not have there is nothing to compare with.
     distance: mean absolute difference from print; `nearest` marks the smallest. order: Spearman's
         rank correlation over cells, which a reading that is off by a scale keeps; none for fewer
         than three cells, and where all of a side are the same.
@@ -47,6 +47,9 @@ def nearest(
         raise BadInput(
             f"no reading has a cell of {', '.join(exhibits)}: run cells of these exhibits first."
         )
+    cells = cells[cells["verdict"] != published.ALONE]
+    if cells.empty:
+        return nothing_held(by)
     keys = [*by, "reading"]
     cells = cells.assign(distance=cells["difference"].abs())
     # of readings that make 1 % of the passes as well: they are compared with each other

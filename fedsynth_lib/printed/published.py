@@ -263,12 +263,13 @@ def compare(
 def _alone(ours: pd.DataFrame, beside: pd.DataFrame, dataset: str) -> pd.DataFrame:
     """Ours of a table that the work does not have, in the settings and the form of others."""
     lines = beside.drop_duplicates([key for key in KEYS if key != "dataset"])
-    lines = lines.assign(dataset=dataset, verdict=ALONE, order="", note="", doubt=False)
+    lines = lines.assign(dataset=dataset, verdict=ALONE, order="", doubt=False)
     numbers = ["published", "published_std", "difference", "error", "tolerance"]
     lines[[*numbers, "by_chance", "order_by_chance"]] = np.nan
     own = merge_keys(lines).merge(ours, on=KEYS, how="left")
     for name, column in {"ours": "mean", "ours_std": "std", "n": "n", "data": "data"}.items():
         lines[name] = own[column].to_numpy()
+    lines["note"] = [_remark(*each) for each in zip(lines["profile"], lines["data"], strict=True)]
     return lines[lines["n"] > 0].astype({"n": int})
 
 

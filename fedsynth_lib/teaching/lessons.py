@@ -254,7 +254,7 @@ def with_remembered_steps(method: Method | ModuleType) -> Method:
     def client_step(
         state: Arrays, client: Client, config: Any, noise: Noise | None, rng: np.random.Generator
     ) -> Update:
-        asked = client.index, state, client.rows, client.memory, rng.bit_generator.state
+        asked = client.index, state, client.rows, client.memory, config, rng.bit_generator.state
         key = hashlib.sha256(pickle.dumps(asked)).digest()
         if key in known:
             update, memory = known[key]

@@ -52,7 +52,7 @@ REDRAWS = 50  # bootstrap batch; more batches follow until the verdict is stable
 MOST_REDRAWS = 4 * REDRAWS
 DOUBT = 2  # redraws of REDRAWS that may differ in another batch
 TIMES = (2, 4, 8, 16)  # as many runs, of which the fewest that decide are named
-RULES = "1"  # of resampling: raise it where the same cells lead to other verdicts
+RULES = "1"  # of judging: raise it where the same cells lead to other verdicts
 ONE_RUN = "one run of some"
 JUDGED_AT = ("paper", "")  # reduced profiles report numbers and get no verdict
 Judgement = tuple[float | None, str]
@@ -223,9 +223,9 @@ def judged(
         profile = own["profile"].iloc[0] if len(own) else ""
         for claim, told in _on_rows(work, own, ways, alike, profile, redraws, recompute):
             lines[claim.id] = {
+                **told,
                 "id": claim.id,
                 "claim": texts.loc[claim.id, "claim"],
-                **told,
                 "published_holds": texts.loc[claim.id, "holds_on_published_values"],
                 "seeds": _seeds(own, claim.datasets),
             }
@@ -496,9 +496,11 @@ def looked_at(claim: Claim, measured: pd.DataFrame) -> pd.DataFrame:
 
 
 def digest(work: str, claim: Claim, ways: Mapping[str, Any], cells: str) -> str:
-    """Of all that the verdict on a claim rests on: its conditions, the cells of its rows (as CSV)
-    and how they spread."""
+    """Of all that the verdict on a claim rests on: its conditions and what its file says of rows,
+    the cells of its rows (as CSV) and how they spread."""
     asked = (RULES, claim.conditions, sorted(ways.items()), declared(work))
+    of_rows = (claim.vacuous, claim.caveat, claim.short, claim.minutes)
+    asked += of_rows if any(of_rows) else ()
     return hashlib.sha256(f"{asked!r}{cells}".encode()).hexdigest()[:12]
 
 

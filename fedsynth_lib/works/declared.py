@@ -353,7 +353,9 @@ class Work:
                 checked_name(key, self.known_tables, f"datasets: {self.key}")
         tables = _some(_listed(tables), "dataset", size)
         if "dataset" in kind.needs and kind.of_table:
-            tables = self.reachable(tables, profile=profile)
+            named, tables = tables, self.reachable(tables, profile=profile)
+            if named and not tables:
+                self.digest(named[0])  # a table that the work cannot take: raises, and says why
         sweeps = self.sweeps(exhibit) or {"": {}}
         _check_asked(f"{self.path.name}, {exhibit}", asked, kind, [*sweeps.values()])
         for dataset in tables if "dataset" in kind.needs else [None]:
