@@ -45,8 +45,9 @@ import in_browser
 in_browser.do_without_grpc()
 cells = json.load(open(sys.argv[1], encoding="utf-8"))["cells"]
 cells = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+notebook = {"display": print}  # which a notebook has without an import
 for cell in cells[: int(sys.argv[2])]:
-    exec(compile(cell.replace('profile = "paper"', 'profile = "smoke"'), sys.argv[1], "exec"))
+    exec(compile(cell.replace('profile = "paper"', 'profile = "smoke"'), sys.argv[1], "exec"), notebook)
 """
 
 
