@@ -235,8 +235,6 @@ def test_any_of_the_works_tables_are_those_of_the_work_that_the_notebook_loads(h
     values = parameters_for(chosen, ["datasets=adult,cardio"])
     assert all(values[each.stem]["datasets"] == ["adult", "cardio"] for each in chosen)
     for each in chosen:
-        told = (
-            r"does not know 'nosuch'; choose from adult, bank.*; or add .* fedsynth_lib/works/\.$"
-        )
+        told = r"does not know 'nosuch'; choose from adult, bank.*; or add .* fedsynth_lib/works/, and a section .*\.$"
         with pytest.raises(BadInput, match=told):
             parameters_for([each], ["datasets=nosuch"])
