@@ -136,7 +136,8 @@ def test_what_a_slider_shows_is_an_output_of_its_cell(run):
     notebook = json.loads(path.read_text(encoding="utf-8"))
     (cell,) = (c for c in notebook["cells"] if "playground.controls(" in "".join(c["source"]))
     assert [o for o in cell["outputs"] if "image/png" in o.get("data", {})]
-    assert "widgets" not in notebook["metadata"]
+    ((_, kept),) = notebook["metadata"]["widgets"].items()
+    assert not [w for w in kept["state"].values() if w["state"].get("outputs")]
     page = home / "figures" / "report" / "notebooks" / "80_playground.html"
     text = page.read_text(encoding="utf-8")
     assert NO_KERNEL in text and "interactive(children" not in text

@@ -19,6 +19,7 @@ from fedsynth_lib.core.statement import statement
 from fedsynth_lib.federation import settings
 from fedsynth_lib.federation.flower import Job, public
 from fedsynth_lib.federation.rounds import run_rounds
+from fedsynth_lib.methods import from_file
 from fedsynth_lib.methods.bayes import bayesian_network as bn
 from fedsynth_lib.methods.bayes import genetic_search
 from fedsynth_lib.methods.marginals import distaim, flaim, independent
@@ -222,6 +223,16 @@ def test_a_sweep_searches_once_for_all_budgets(halves, monkeypatch):
     asked = {"epsilons": [0.5, 1.0, None], "seeds": [3, 5], "learn_from": 0}
     lessons.sweep({"network": (bn, CONFIG)}, train, holdout, parts, **asked)
     assert len(searched) == 2 * len(parts) * CONFIG.search_rounds
+
+
+def test_a_sweep_takes_a_method_whose_file_was_loaded_again(halves):
+    train, holdout, parts = halves
+    first, _ = (from_file("notebooks/your_method.py") for _ in range(2))
+    asked = {"epsilons": [1.0], "seeds": [3], "learn_from": 0}
+    rows = lessons.sweep(
+        {"mine": (first, first.Config(root="ill"))}, train, holdout, parts, **asked
+    )
+    assert rows["value"].notna().all()
 
 
 def test_the_convention_of_a_budget_reaches_the_runs(halves):

@@ -254,8 +254,9 @@ def with_remembered_steps(method: Method | ModuleType) -> Method:
     def client_step(
         state: Arrays, client: Client, config: Any, noise: Noise | None, rng: np.random.Generator
     ) -> Update:
-        asked = client.index, state, client.rows, client.memory, config, rng.bit_generator.state
-        key = hashlib.sha256(pickle.dumps(asked)).digest()
+        given = client.index, state, client.rows, client.memory, rng.bit_generator.state
+        # as text, since the class of a file that was loaded again cannot be pickled
+        key = hashlib.sha256(pickle.dumps((*given, repr(config)))).digest()
         if key in known:
             update, memory = known[key]
             client.memory.update(memory)
