@@ -14,7 +14,7 @@ import pytest
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.figures.save import save_figure
-from fedsynth_lib.figures.style import look
+from fedsynth_lib.figures.style import FREE, look
 from fedsynth_lib.figures.sweep import BAND, FEW, SINGLE, SOME, Panel, bands, repeats, sweep
 from fedsynth_lib.runs.rows import COLUMNS, to_frame
 
@@ -81,6 +81,12 @@ def test_single_runs_and_a_printed_value_are_drawn_where_they_are(rows):
     level = [line for line in ax.lines if line.get_linestyle() == ":"]
     assert [set(line.get_ydata()) for line in level] == [{0.35}]
     assert not [line for line in without.lines if line.get_linestyle() == ":"]
+
+
+def test_a_table_of_one_s_own_is_drawn_in_a_free_look(rows):
+    own = rows[rows["method"] == "NaiveFLAIM"].assign(dataset="mine")
+    (ax,) = sweep(own, [Panel("", "rounds")], looks=["mine"], line="dataset").axes
+    assert curves(ax)["mine"].get_color() == matplotlib.colors.to_rgb(FREE[0].colour)
 
 
 def test_means_and_bands_stand_where_they_belong(rows):
@@ -231,7 +237,6 @@ def test_bad_input(rows):
             METHODS,
             "panel 'a' has no rows with .*'magic'",
         ),
-        (rows, [Panel("a", "rounds")], ["magic"], "no colour is set for 'magic'"),
         (
             rows,
             [Panel("a", "rounds")],

@@ -18,6 +18,7 @@ from fedsynth_lib.figures.style import (
     VERMILLION,
     Look,
     look,
+    looks,
     mark,
     use_style,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "SavedTable",
     "Saver",
     "look",
+    "looks",
     "mark",
     "save_figure",
     "save_table",

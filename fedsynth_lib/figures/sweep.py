@@ -81,7 +81,7 @@ def sweep(
     too; without it they are drawn where there are too few for a band.
     Raises BadInput for a panel without rows, and for rows that mix settings.
     """
-    looks = looks if isinstance(looks, Mapping) else {name: style.look(name) for name in looks}
+    looks = looks if isinstance(looks, Mapping) else style.looks(looks)
     if not panels:
         raise BadInput("panels is empty: give at least one Panel.")
     shown = [_rows_of(panel, rows, [line, shade] if shade else [line], looks) for panel in panels]
