@@ -40,10 +40,10 @@ from fedsynth_lib.core.contract import BadInput
 CA, CA_KEY, CERTIFICATE, SERVER_KEY = "ca.pem", "ca.key", "server.pem", "server.key"
 NODE_KEY, NODE_PUBLIC, BUDGET = "node", "node.pub", "budget.toml"
 BUDGET_TEXT = """\
-# What this site allows, whatever a server asks: yours alone to decide.
-population = "{name}"    # whose rows these are; its releases are in one ledger, in this folder
-# The most that all releases about these people may cost together. As long as nothing is given here,
-# it is what the runs of the study cost that you agree to.
+# What this site allows, whatever a server asks: only you decide.
+population = "{name}"  # whose rows these are; all their releases are in one ledger, in this folder
+# The most that all releases about these people may cost together. Without these two settings, it is
+# the cost of the runs that you agree to.
 # most_epsilon = 1.0
 # most_delta = 1e-6
 """

@@ -430,9 +430,9 @@ class Study:
             f"  method   {self.method}: {settings}",
             f"  columns  {', '.join(self.form.names)} (see {self.folder / SCHEMA})",
             f"  budget   epsilon {self.epsilon:g}, delta {self.delta:g}, for {self.unit}"
-            + f"; {self.holdout:.0%} of the rows are set aside, and evaluate with epsilon "
+            + f"; {self.holdout:.0%} of the rows are set aside for an evaluation with epsilon "
             f"{self.evaluation_epsilon:g}, "
-            f"{'of other people' if self.other_people else 'and both add up'}"
+            f"{'paid by these people alone' if self.other_people else 'and both add up'}"
             * bool(self.evaluation_epsilon),
             f"  trust    {safe if trust == 'secure sum' else TRUST[trust]}; no sum over fewer than "
             f"{self.minimum_group} sites; {self.absent} may drop out",
