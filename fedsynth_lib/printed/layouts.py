@@ -16,7 +16,8 @@ from fedsynth_lib.runs.names import level_name, partition_name
 MARKS = {"within": "=", "ordering": "↕", "different": "≠", UNSTABLE: "~", NOT_COMPARABLE: "∞"}
 MARKS_EXPLAINED = (
     "ours (published); = within the spread, ↕ order kept, not the level, ≠ different, ~ unstable, "
-    "∞ no bound; without a mark: a single run"
+    "∞ no bound; without a mark: not judged (a single run, or fewer rounds at the published "
+    "signal-to-noise ratio)"
 )
 # columns of the tables of distances and of attacks
 DISTANCES = ("dcr_min", "dcr_share", "dcr_avg_train", "dcr_avg_holdout")
