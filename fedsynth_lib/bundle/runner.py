@@ -345,7 +345,7 @@ def execute_all(
             while notebook := schedule.start([each.notebook for each in running]):
                 begin(notebook)
             with contextlib.suppress(queue.Empty):
-                close(ended.get(timeout=2))
+                close(ended.get(timeout=4))  # looking at memory is slow
             for execution in running:
                 execution.look()
             reporter.tick()

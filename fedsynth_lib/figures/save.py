@@ -281,7 +281,8 @@ def _words(part: str) -> str:
     """
     if part in MEASURES and MEASURES[part].work:
         return axis_label(part)
-    return re.sub(r"\w*_\w*", lambda key: axis_label(key[0]), part)
+    words = re.sub(r"\w*_\w*", lambda key: axis_label(key[0]), part)
+    return re.sub(r"\bprinted\b", "published", words)
 
 
 def _shown(value: Any, decimals: int) -> str:
