@@ -267,4 +267,6 @@ def _one_split(tests: pd.DataFrame) -> bool:
 
 
 def _in_brackets(tests: pd.DataFrame) -> str:
-    return "; in brackets the test on the published values" if tests["printed"].notna().any() else ""
+    return (
+        "; in brackets the test on the published values" if tests["printed"].notna().any() else ""
+    )
