@@ -147,17 +147,6 @@ class Site:
             os.utime(small, ns=(path.stat().st_mtime_ns,) * 2)
         return f"thumbnails/{quote(name)}"
 
-    def without_pictures(self, body: str) -> str:
-        """The body of a notebook, with its pictures in files of their own."""
-
-        def moved(found: re.Match[str]) -> str:
-            content = b64decode(found[2])
-            name = f"pictures/{sha256(content).hexdigest()[:20]}.{found[1]}"
-            write_atomically(self.folder / name, content)
-            return f'src="../{name}"'
-
-        return re.sub(r'src="data:image/(png|jpeg);base64,([^"]+)"', moved, body)
-
     def add(self, address: str, template: str, title: str, **context: Any) -> None:
         """Make a page. The search finds its `parts`: (title, kind, anchor, text)."""
         root = "../" * address.count("/")
@@ -496,22 +485,14 @@ def gallery(site: Site, material: Material, work: str) -> list[dict[str, Any]]:
 
 
 def notebook_page(site: Site, material: Material, stem: str, source: Path) -> None:
-    """The executed notebook as a page. What nbconvert makes of it is kept as long as the notebook
-    is the same."""
-    kept = site.folder / ".bodies" / stem
-    digest = sha256(source.read_bytes() + Path(__file__).with_name("report_pages.py").read_bytes())
-    first, _, body = (
-        kept.read_text(encoding="utf-8").partition("\n") if kept.is_file() else ("",) * 3
-    )
-    if first != digest.hexdigest():
-        try:
-            body = site.without_pictures(body_of(source)).replace(f"{project_root()}/", "")
-        except Exception as error:  # half written by another run
-            site.targets.pop(stem)
-            said = f"{source} cannot be shown as a page ({type(error).__name__})."
-            print(f"run_all.sh: {said}", file=sys.stderr)
-            return
-        write_atomically(kept, f"{digest.hexdigest()}\n{body}".encode())
+    """The executed notebook as a page."""
+    try:
+        body = notebook_body(source, site.folder)
+    except Exception as error:  # half written by another run
+        site.targets.pop(stem)
+        said = f"{source} cannot be shown as a page ({type(error).__name__})."
+        print(f"run_all.sh: {said}", file=sys.stderr)
+        return
     body = relink(body, partial(site.links, project_root() / "notebooks", "../"))
     title = next((each.title for each in material.notebooks if each.stem == stem), stem)
     site.add(
@@ -522,6 +503,30 @@ def notebook_page(site: Site, material: Material, stem: str, source: Path) -> No
         **{"file": site.file(source), "profile": source.parent.name},
         parts=[(f"{stem[:2]} {title}", "notebook", "", notebook_text(body))],
     )
+
+
+def notebook_body(source: Path, folder: Path) -> str:
+    """What nbconvert makes of an executed notebook, kept as long as the notebook is the same.
+
+    Its pictures become files of the site in `folder`.
+    """
+    kept = folder / ".bodies" / source.parent.name / source.stem
+    digest = sha256(source.read_bytes() + Path(__file__).with_name("report_pages.py").read_bytes())
+    if kept.is_file():
+        first, _, body = kept.read_text(encoding="utf-8").partition("\n")
+        if first == digest.hexdigest():
+            return body
+
+    def moved(found: re.Match[str]) -> str:
+        content = b64decode(found[2])
+        name = f"pictures/{sha256(content).hexdigest()[:20]}.{found[1]}"
+        write_atomically(folder / name, content)
+        return f'src="../{name}"'
+
+    body = re.sub(r'src="data:image/(png|jpeg);base64,([^"]+)"', moved, body_of(source))
+    body = body.replace(f"{project_root()}/", "")
+    write_atomically(kept, f"{digest.hexdigest()}\n{body}".encode())
+    return body
 
 
 def notebook_text(body: str) -> str:
