@@ -1,2 +1,4 @@
-"""What everything rests on: the contract of a method, noise and its accounting, statements, secure
-sums."""
+"""What everything rests on.
+
+The contract of a method, noise and its accounting, statements, secure sums.
+"""

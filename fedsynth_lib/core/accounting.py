@@ -61,8 +61,9 @@ def discrete_laplace_share(
 def skellam_share(
     variance: float, num_shares: int, shape: tuple[int, ...], *, rng: np.random.Generator
 ) -> np.ndarray:
-    """One of `num_shares` integer shares whose sum is Skellam noise of this variance; int64 of
-    `shape`.
+    """Draw one of `num_shares` integer shares whose sum is Skellam noise of this variance.
+
+    int64 of `shape`.
 
     A Skellam variable is the difference of two Poisson ones, and sums of those are again Poisson:
     so clients make it together exactly, whatever their number (Agarwal, Kairouz and Liu 2021).
@@ -74,8 +75,9 @@ def skellam_share(
 def laplace_by_squares(
     scale: float, num_shares: int, shape: tuple[int, ...], *, rng: np.random.Generator
 ) -> np.ndarray:
-    """Laplace noise of `scale` as the published protocol makes it (DLPA): N1^2 + N2^2 - N3^2 -
-    N4^2.
+    """Draw Laplace noise of `scale` as the published protocol makes it (DLPA).
+
+    N1^2 + N2^2 - N3^2 - N4^2.
 
     Every client contributes to each N_i a normal part of VARIANCE scale / (2 num_shares); the parts
     are added before squaring. Kept to teach and to test; runs use `discrete_laplace_share`.
@@ -95,8 +97,9 @@ def gaussian(
 def gaussian_counts(
     counts: np.ndarray, noise_multiplier: float, *, l2_sensitivity: float, noise: Noise
 ) -> np.ndarray:
-    """Whole numbers plus normal noise of this deviation, rounded unless `noise.whole` is false; of
-    the shape of counts.
+    """Return whole numbers plus normal noise of this deviation.
+
+    Rounded unless `noise.whole` is false; of the shape of counts.
 
     Since the counts are whole, rounding the noise and rounding the noisy counts are the same:
     post-processing, which costs nothing, and adds at most 1/12 to the variance. Left unrounded, the
@@ -110,7 +113,7 @@ def gaussian_counts(
 def exponential(
     scores: np.ndarray, *, noise_multiplier: float, sensitivity: float, rng: np.random.Generator
 ) -> int:
-    """The index chosen with P proportional to exp(scores / (noise_multiplier * sensitivity)).
+    """Choose an index with P proportional to exp(scores / (noise_multiplier * sensitivity)).
 
     The Gumbel form of the exponential mechanism; it costs epsilon = 2 / noise_multiplier, where
     `sensitivity` bounds how far one record moves any one score.
@@ -122,14 +125,17 @@ def exponential(
 
 
 def pure_epsilon(charge: Charge) -> float:
-    """What one repetition of the charge costs as pure epsilon; infinite where it has none."""
+    """Return what one repetition of the charge costs as pure epsilon.
+
+    Infinite where it has none.
+    """
     if charge.noise <= 0:
         return np.inf
     return {"laplace": 1, "exponential": 2}.get(charge.mechanism, np.inf) / charge.noise
 
 
 def rdp(charge: Charge, orders: np.ndarray = ORDERS) -> np.ndarray:
-    """The charge's Renyi divergence bound at each order, all repetitions included."""
+    """Return the charge's Renyi divergence bound at each order, all repetitions included."""
     if charge.noise <= 0:
         return np.full(len(orders), np.inf)
     if charge.mechanism == "gaussian" and charge.rate < 1:
@@ -164,8 +170,9 @@ def _skellam(variance: float, orders: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=256)
 def _sampled_gaussian(rate: float, noise: float, orders: tuple[float, ...]) -> np.ndarray:
-    """One Poisson-sampled Gaussian step (Mironov, Talwar and Zhang 2019), at whole orders to 256
-    and others below 12.
+    """Return the Renyi divergence of one Poisson-sampled Gaussian step.
+
+    Mironov, Talwar and Zhang 2019, at whole orders to 256 and others below 12.
 
     log E[(1 - q + q exp((2x - 1) / 2s^2))^a] / (a - 1) for x normal with deviation s: the sum of
     section 3.3 at whole orders, at others the trapezoid rule, whose error is below rounding for so
@@ -203,8 +210,10 @@ def _at_any_orders(rate: float, noise: float, orders: np.ndarray) -> np.ndarray:
 
 
 def _log_mean_exp(log_weights: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """log of sum(weights exp(values)) along the last axis, weights adding up to 1; exact near a
-    mean of 1 as well."""
+    """Return the log of sum(weights exp(values)) along the last axis, weights adding up to 1.
+
+    It is exact near a mean of 1 as well.
+    """
     total = logsumexp(log_weights + values, axis=-1)
     # where the total is large, which takes the other branch
     with np.errstate(over="ignore", invalid="ignore"):
@@ -215,8 +224,10 @@ def _log_mean_exp(log_weights: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def rdp_to_epsilon(curve: np.ndarray, delta: float, orders: np.ndarray = ORDERS) -> float:
-    """The smallest epsilon that the curve proves at `delta` (Canonne, Kamath, Steinke 2020, prop.
-    12)."""
+    """Return the smallest epsilon that the curve proves at `delta`.
+
+    Canonne, Kamath, Steinke 2020, prop. 12.
+    """
     if delta <= 0:
         return np.inf
     curve = np.where(np.isnan(curve), np.inf, curve)
@@ -225,8 +236,10 @@ def rdp_to_epsilon(curve: np.ndarray, delta: float, orders: np.ndarray = ORDERS)
 
 
 def zcdp_to_epsilon(rho: float, delta: float) -> float:
-    """Tight epsilon of rho-zCDP at `delta`: the same conversion, minimised over every real
-    order."""
+    """Return the tight epsilon of rho-zCDP at `delta`.
+
+    The same conversion, minimised over every real order.
+    """
 
     def epsilon(log_excess: float) -> float:
         order = 1 + np.exp(log_excess)
@@ -239,7 +252,7 @@ def zcdp_to_epsilon(rho: float, delta: float) -> float:
 
 
 def epsilon_to_zcdp(epsilon: float, delta: float) -> float:
-    """The largest rho whose tight conversion stays at or below epsilon."""
+    """Return the largest rho whose tight conversion stays at or below epsilon."""
     low, high = 0.0, epsilon  # rho <= epsilon since the conversion never goes below rho
     for _ in range(100):
         middle = (low + high) / 2
@@ -249,8 +262,10 @@ def epsilon_to_zcdp(epsilon: float, delta: float) -> float:
 
 @lru_cache(maxsize=4096)
 def _renyi(profile: Profile, delta: float) -> float:
-    """Epsilon at `delta` of charges about the same record by Renyi DP, pure ones added up if that
-    is less."""
+    """Return epsilon at `delta` of charges about the same record by Renyi DP.
+
+    Pure ones are added up if that is less.
+    """
     if not profile:
         return 0.0
     total = rdp_to_epsilon(sum(rdp(charge) for charge in profile), delta)
@@ -268,8 +283,9 @@ def _added_up(pure: Iterable[Charge]) -> float:
 
 @lru_cache(maxsize=4096)
 def _numerical(profile: Profile, delta: float) -> float:
-    """Epsilon at `delta` of charges about the same record by their composed losses; infinite where
-    there is no figure.
+    """Return epsilon at `delta` of charges about the same record by their composed losses.
+
+    Infinite where there is no figure.
 
     A method that selects also chooses later noise by what it saw. Composed losses need a noise that
     was fixed beforehand; pure epsilons add up without, and so do the 1 / noise^2 of Gaussian
@@ -298,7 +314,9 @@ def _numerical(profile: Profile, delta: float) -> float:
 
 
 def as_relation(charges: Iterable[Charge], relation: Relation) -> list[Charge]:
-    """The charges as the relation sees them; they are recorded for adding or removing a record.
+    """Return the charges as the relation sees them.
+
+    They are recorded for adding or removing a record.
 
     Replacing a record is removing one and adding one: the sensitivity doubles (triangle
     inequality), that is, the noise multiplier halves. Of counts with Skellam noise one falls by 1
@@ -346,8 +364,9 @@ def epsilon_of(
 def numerical_epsilon_of(
     charges: Iterable[Charge], delta: float = 0.0, relation: Relation = "add_remove"
 ) -> float | None:
-    """As `epsilon_of`, by composed losses alone; None where they give no figure (see
-    `core/privacy_loss.py`).
+    """Return epsilon as `epsilon_of`, by composed losses alone.
+
+    None where they give no figure (see `core/privacy_loss.py`).
 
     Of clients whose figure by Renyi DP is above it: no loss is composed of those that pay less
     anyway.
@@ -361,7 +380,7 @@ def numerical_epsilon_of(
 def _largest(
     profiles: Iterable[Profile], delta: float, figure: Callable[[Profile], float]
 ) -> float:
-    """The largest figure; those are left out of which Renyi DP shows that they are no larger."""
+    """Return the largest figure; those are left out that Renyi DP shows to be no larger."""
     most = 0.0
     for profile in sorted(profiles, key=lambda profile: _renyi(profile, delta), reverse=True):
         if _renyi(profile, delta) <= most:
@@ -371,13 +390,15 @@ def _largest(
 
 
 def noisy_profiles(charges: Iterable[Charge], relation: Relation = "add_remove") -> list[Profile]:
-    """What each client's records pay for noisy releases, as the relation sees it."""
+    """Return what each client's records pay for noisy releases, as the relation sees it."""
     return _profiles(charge for charge in as_relation(charges, relation) if charge.protected)
 
 
 def _profiles(charges: Iterable[Charge]) -> list[Profile]:
-    """What each client's records pay, equal releases counted together; clients who pay the same are
-    one profile."""
+    """Return what each client's records pay, equal releases counted together.
+
+    Clients who pay the same are one profile.
+    """
     tallies: dict[int | None, Counter] = {None: Counter()}
     for c in charges:
         tallies.setdefault(c.client, Counter())[(c.mechanism, c.noise, c.rate)] += c.times
@@ -395,14 +416,18 @@ def _profiles(charges: Iterable[Charge]) -> list[Profile]:
 
 
 def accountant_of(privacy: Privacy) -> Accountant:
-    """Committed rows of the works were accounted by Renyi DP; all else takes the smallest valid
-    figure."""
+    """Return the accountant of a run.
+
+    Committed rows of the works were accounted by Renyi DP; all else takes the smallest valid
+    figure.
+    """
     return "rdp" if privacy.reproduction else "smallest"
 
 
 def calibrate(plan: Callable[[float], list[Charge]], privacy: Privacy) -> float:
-    """The smallest noise multiplier whose plan stays within the budget: never above it, at most
-    1e-6 short of it.
+    """Return the smallest noise multiplier whose plan stays within the budget.
+
+    It is never above it, at most 1e-6 short of it.
 
     Raises BadInput when no multiplier up to 1e9 does, for instance Gaussian noise with delta 0.
     """
@@ -413,8 +438,10 @@ def calibrate(plan: Callable[[float], list[Charge]], privacy: Privacy) -> float:
 def _excess(
     plan: Callable[[float], list[Charge]], privacy: Privacy, accountant: Accountant, exponent: float
 ) -> float:
-    """By how much the logarithm of what is spent exceeds that of the budget, cut to where a root
-    finder works."""
+    """Return by how much the logarithm of what is spent exceeds that of the budget.
+
+    Cut to where a root finder works.
+    """
     spent = epsilon_of(
         plan(float(np.exp(exponent))), privacy.delta, privacy.relation, accountant=accountant
     )
@@ -443,8 +470,10 @@ def _calibrate_by_renyi(plan: Callable[[float], list[Charge]], privacy: Privacy)
 
 
 def _refine(plan: Callable[[float], list[Charge]], privacy: Privacy, enough: float) -> float:
-    """The smallest multiplier below `enough`, which is within the budget, by the smaller figure of
-    both accountants."""
+    """Return the smallest multiplier below `enough`, by the smaller figure of both accountants.
+
+    `enough` is within the budget.
+    """
     excess = lru_cache(maxsize=None)(partial(_excess, plan, privacy, "smallest"))
     top, least = float(np.log(enough)), float(np.log(1e-6))
     if excess(top) >= 0 or top <= least:
@@ -491,8 +520,10 @@ def _is_part(profile: Profile, whole: Profile) -> bool:
 def check_budget(
     charges: Iterable[Charge], privacy: Privacy, *, when: str, promised: Iterable[Profile] = ()
 ) -> None:
-    """Raise BudgetExceeded if the noisy releases cost more than the budget; `promised` as in
-    `within_budget`."""
+    """Raise BudgetExceeded if the noisy releases cost more than the budget.
+
+    `promised` as in `within_budget`.
+    """
     charges = list(charges)
     if privacy.epsilon is None or within_budget(charges, privacy, slack=1e-6, promised=promised):
         return
@@ -532,10 +563,10 @@ def exceeds(delta: float, num_rows: int) -> bool:
 
 
 def exact_gaussian_epsilon(charges: Iterable[Charge], delta: float) -> float | None:
-    """Exact epsilon when every noisy release is unsampled Gaussian (Balle and Wang 2018), else
-    None.
+    """Return the exact epsilon when every noisy release is unsampled Gaussian, else None.
 
-    Gaussian releases compose to one Gaussian release with mu^2 the sum of 1 / noise^2.
+    Balle and Wang 2018. Gaussian releases compose to one Gaussian release with mu^2 the sum of 1 /
+    noise^2.
     """
     noisy = [charge for charge in charges if charge.protected]
     if (
@@ -551,8 +582,10 @@ def exact_gaussian_epsilon(charges: Iterable[Charge], delta: float) -> float | N
 
 
 def _exact(mu: float, delta: float) -> float:
-    """Epsilon at `delta` of one Gaussian release of deviation 1 / mu (Balle and Wang 2018, theorem
-    8); not below it."""
+    """Return epsilon at `delta` of one Gaussian release of deviation 1 / mu; not below it.
+
+    Balle and Wang 2018, theorem 8.
+    """
 
     def excess(epsilon: float) -> float:
         tail = np.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu))

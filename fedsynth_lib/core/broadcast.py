@@ -42,8 +42,10 @@ def require(condition: Any) -> None:
 
 
 def check_arrays(sent: Arrays, expected: Mapping[str, np.ndarray | Values]) -> None:
-    """Raise BadBroadcast unless exactly these arrays were sent, and each is equal to the expected
-    one, or has the expected type, shape and range."""
+    """Raise BadBroadcast unless exactly these arrays were sent, each as it must be.
+
+    It is equal to the expected one, or has the expected type, shape and range.
+    """
     require(sent.keys() == expected.keys())
     for name, wanted in expected.items():
         values = sent[name]

@@ -75,8 +75,9 @@ def _affordable(
 def training_budget(
     num_rows: int, batch_size: int, *, noise_multiplier: float, epsilon: float, delta: float
 ) -> dict[str, float]:
-    """How long one owner of `num_rows` rows may train, and how long algorithm 4.2 of leitner2023
-    does.
+    """Return how long one owner of `num_rows` rows may train.
+
+    And how long algorithm 4.2 of leitner2023 does.
 
     rate: batch / rows, a batch holding all rows at most. steps: as `affordable_steps`. epochs:
     steps / steps per epoch, where an epoch has max(1, rows // batch) steps. late_epochs,
@@ -105,8 +106,10 @@ def training_budget(
 
 
 def training_budgets(settings: pd.DataFrame, batch_size: int, *, epsilon: float) -> pd.DataFrame:
-    """`training_budget` of each line of `settings` (columns rows, noise_multiplier, delta); its
-    index."""
+    """Return `training_budget` of each line of `settings`, under its index.
+
+    Columns rows, noise_multiplier, delta.
+    """
     facts = [
         training_budget(int(rows), batch_size, noise_multiplier=noise, epsilon=epsilon, delta=delta)
         for rows, noise, delta in settings[["rows", "noise_multiplier", "delta"]].itertuples(
@@ -117,8 +120,9 @@ def training_budgets(settings: pd.DataFrame, batch_size: int, *, epsilon: float)
 
 
 def chance_in_batch(categories: pd.DataFrame, batch_size: int) -> np.ndarray:
-    """Probability of each row to be in a batch of training by sampling (leitner2023, section
-    4.2.2); (rows,).
+    """Return the probability of each row to be in a batch of training by sampling, (rows,).
+
+    leitner2023, section 4.2.2.
 
     categories: the discrete columns of the rows. A draw takes a column evenly, one of its
     categories by log(1 + count), and a row of that category evenly; a batch is so many draws with
@@ -139,8 +143,9 @@ def chance_in_batch(categories: pd.DataFrame, batch_size: int) -> np.ndarray:
 
 
 def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:
-    """Epsilon of one Gaussian release at `delta` by the classic bound (Dwork and Roth 2014, theorem
-    A.1).
+    """Return epsilon of one Gaussian release at `delta` by the classic bound.
+
+    Dwork and Roth 2014, theorem A.1.
 
     noise_multiplier: standard deviation / L2 sensitivity. The bound holds below epsilon 1 only.
     """
@@ -157,16 +162,19 @@ def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:
 def basic_composition(
     epsilon: float, delta: float, times: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(epsilon, delta) of `times` releases: both add up (basic composition, Dwork and Roth 2014,
-    theorem 3.16)."""
+    """Return (epsilon, delta) of `times` releases: both add up.
+
+    Basic composition, Dwork and Roth 2014, theorem 3.16.
+    """
     return times * epsilon, times * delta
 
 
 def advanced_composition(
     epsilon: float, delta: float, times: np.ndarray, *, slack: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(epsilon, delta) of `times` releases by advanced composition (Dwork, Rothblum and Vadhan
-    2010, theorem III.3).
+    """Return (epsilon, delta) of `times` releases by advanced composition.
+
+    Dwork, Rothblum and Vadhan 2010, theorem III.3.
 
     slack: the further delta that buys growth with sqrt(times); leitner2023, theorem 2.9, calls it
         delta tilde.
@@ -178,8 +186,9 @@ def advanced_composition(
 def renyi_composition(
     noise_multiplier: float, delta: float, times: np.ndarray, *, order: float | None = None
 ) -> np.ndarray:
-    """Epsilon of `times` Gaussian releases by Renyi composition (Mironov 2017, propositions 1 and
-    3, corollary 3).
+    """Return epsilon of `times` Gaussian releases by Renyi composition.
+
+    Mironov 2017, propositions 1 and 3, corollary 3.
 
     The total delta is `delta`, however many releases there are. order: of the divergence, above 1;
     None takes for each number of releases the one that gives the smallest epsilon, which here is 1
@@ -196,8 +205,9 @@ def renyi_composition(
 def accumulated(
     times: np.ndarray, *, noise_multiplier: float, delta: float, order: float
 ) -> pd.DataFrame:
-    """Epsilon of so many Gaussian releases under each theorem; index `times`, one column per
-    theorem.
+    """Return epsilon of so many Gaussian releases under each theorem.
+
+    Index `times`, one column per theorem.
 
     Basic and advanced composition give `delta` to every release, and the latter as much again as
     its slack, so that their total delta grows with `times` (leitner2023, figure 2.1). The others

@@ -108,6 +108,7 @@ class Charge:
 
     @property
     def protected(self) -> bool:
+        """Whether the release has noise that its epsilon speaks of."""
         return self.mechanism in NOISY
 
 
@@ -155,6 +156,7 @@ class Privacy:
     large_delta: bool = False
 
     def __post_init__(self):
+        """Check that the budget is one."""
         if self.epsilon is not None and checked_epsilon(self.epsilon) == float("inf"):
             raise BadInput("epsilon is inf: give a number, or None for a run without noise.")
         number = isinstance(self.delta, Real) and not isinstance(self.delta, bool)
@@ -184,8 +186,10 @@ class Privacy:
         return 0 if self.reproduction else self.curious
 
     def shares(self, num_clients: int) -> int:
-        """How many of the clients that make noise together are taken to be honest; 1 at least,
-        which is each alone."""
+        """Return how many of the clients that make noise together are taken to be honest.
+
+        1 at least, which is each alone.
+        """
         return max(1, num_clients - self.clients_that_collude)
 
 
@@ -207,6 +211,7 @@ class Client:
     shares: int = 0  # as many as `num_clients`, where nothing else is said
 
     def __post_init__(self):
+        """Fill in the size and the shares where they are not given."""
         self.size = len(self.rows) if self.size < 0 else self.size
         self.shares = self.shares or self.num_clients
 
@@ -237,8 +242,11 @@ class Update:
 
 @dataclass(frozen=True)
 class Domain:
-    """Column names and the number of levels of each, as an encoder with discrete output sees them.
-    gaps: the columns whose last level says that there is no value."""
+    """Column names and the number of levels of each.
+
+    As an encoder with discrete output sees them. gaps: the columns whose last level says that there
+    is no value.
+    """
 
     names: tuple[str, ...]
     levels: tuple[int, ...]
@@ -250,19 +258,25 @@ class Encoder(Protocol):
 
     domain: Domain
 
-    def transform(self, frame: pd.DataFrame) -> np.ndarray: ...
+    def transform(self, frame: pd.DataFrame) -> np.ndarray:
+        """Return the rows of a frame as the method works on them."""
+        ...
 
-    def inverse(self, rows: np.ndarray, rng: np.random.Generator) -> pd.DataFrame: ...
+    def inverse(self, rows: np.ndarray, rng: np.random.Generator) -> pd.DataFrame:
+        """Return a frame of such rows."""
+        ...
 
 
 def every_client_in_every_round(domain: Domain, config: Any) -> list[tuple[int, float]]:
-    """The schedule of a method that has none: a draw of its own for each round, all clients in
-    it."""
+    """Return the schedule of a method that has none: all clients in each round.
+
+    Each round has a draw of its own.
+    """
     return [(number, 1.0) for number in range(config.rounds)]
 
 
 def whole_state(state: Arrays, config: Any) -> Arrays:
-    """What a method that has no `broadcast` sends its clients."""
+    """Return what a method that has no `broadcast` sends its clients."""
     return state
 
 
@@ -294,7 +308,7 @@ class Method:
 
     @classmethod
     def of(cls, source: "Method | ModuleType") -> "Method":
-        """The method that a module is; a Method comes back as it is.
+        """Return the method that a module is; a Method comes back as it is.
 
         Raises BadInput for a module that lacks a verb, VERSION or Config.
         """
@@ -319,7 +333,7 @@ class Method:
         module: str = "__main__",
         **defaults: Any,
     ) -> "Method":
-        """The same verbs under another name, with other defaults in Config.
+        """Return the same verbs under another name, with other defaults in Config.
 
         trust, version: the base's, where None. as_published: of the variant; the base's are not
             handed on, since they speak of another work.
@@ -360,15 +374,19 @@ class Run:
 
 
 def stamp(charges: Iterable[Charge], *, round: int, client: int | None = None) -> list[Charge]:
-    """The charges with the round and the client that they belong to; a client that is already named
-    stays."""
+    """Return the charges with the round and the client that they belong to.
+
+    A client that is already named stays.
+    """
     return [
         replace(c, round=round, client=client if c.client is None else c.client) for c in charges
     ]
 
 
 def stream(seed: int, *path: int | str) -> np.random.Generator:
-    """A random generator of its own for every (seed, path), whatever was drawn elsewhere.
+    """Return a random generator of its own for every (seed, path).
+
+    Whatever was drawn elsewhere.
 
     >>> float(stream(7, "client", 3).random()) == float(stream(7, "client", 3).random())
     True

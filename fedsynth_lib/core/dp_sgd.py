@@ -1,10 +1,10 @@
-"""Private gradients (DP-SGD, Abadi et al. 2016) for networks whose parameters all sit in linear
-layers.
+"""Private gradients (DP-SGD) for networks whose parameters all sit in linear layers.
 
-A record's gradient in a linear layer is the sum over its rows of (gradient by the output) x
-(input), so its norm follows from inner products of these gradients and of inputs, and the clipped
-sum is one product of matrices: no gradient of a single record is ever stored (Li et al. 2022; Bu et
-al. 2022). Tested equal to Opacus's hooks, which take 40 times as long.
+Source: Abadi et al. 2016. A record's gradient in a linear layer is the sum over its rows of
+(gradient by the output) x (input), so its norm follows from inner products of these gradients and
+of inputs, and the clipped sum is one product of matrices: no gradient of a single record is ever
+stored (Li et al. 2022; Bu et al. 2022). Tested equal to Opacus's hooks, which take 40 times as
+long.
 
 `poisson_batches` draws every record into every batch independently and with the same probability
 (Poisson sampling), which is what the accountant assumes (`Charge.rate`); a shuffled loader would
@@ -26,8 +26,9 @@ STATE = slice(3, 3 + 624)
 
 
 class Tape:
-    """Records the inputs of a network's linear layers, and the gradients by their outputs, between
-    forward and backward.
+    """Records inputs of linear layers, and the gradients by their outputs.
+
+    Between forward and backward of a network.
 
         with Tape(network) as tape:  # for one step or many
             losses = ...  # of rows; record i owns rows i, i + B, i + 2B, ...
@@ -71,10 +72,12 @@ class Tape:
         self._following: Future | None = None
 
     def __enter__(self) -> "Tape":
+        """Begin to record."""
         self._hooks = [layer.register_forward_hook(self._remember) for layer in self.layers]
         return self
 
     def __exit__(self, *_: object) -> None:
+        """End recording."""
         for hook in self._hooks:
             hook.remove()
         self._seen.clear()
@@ -94,8 +97,9 @@ class Tape:
         expected_records: float,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """Set each parameter's gradient to (sum of clipped gradients + noise) / expected_records;
-        returns the norms.
+        """Set each parameter's gradient to (sum of clipped gradients + noise) / expected_records.
+
+        Returns the norms.
 
         losses: (rows,), one for each row of the batch; rows of a record, `num_records` apart, are
             clipped together, so one record added or removed moves the sum by at most `clip`. Hence
@@ -148,7 +152,7 @@ class Tape:
         return norms
 
     def _normals(self, generator: torch.Generator | None) -> dict[nn.Parameter, Tensor]:
-        """Standard normal draws for every parameter."""
+        """Draw standard normal numbers for every parameter."""
 
         def draw(buffers: dict[nn.Parameter, Tensor]) -> dict[nn.Parameter, Tensor]:
             for buffer in buffers.values():
@@ -164,8 +168,10 @@ class Tape:
     def _rows(
         self, layer: nn.Linear, num_records: int, gradient_of: dict[int, Tensor]
     ) -> tuple[Tensor, Tensor]:
-        """Inputs of a layer and gradients by its outputs, each (records, rows of a record,
-        features)."""
+        """Return inputs of a layer and gradients by its outputs.
+
+        Each (records, rows of a record, features).
+        """
         passes = [(inputs, gradient_of[id(output)]) for inputs, output in self._seen.get(layer, [])]
         if not passes:
             raise BadInput(
@@ -191,8 +197,10 @@ def noise_generator(noise: Noise, device: torch.device | str = "cpu") -> torch.G
 
 
 def begun(generator: torch.Generator, rng: np.random.Generator, *, secret: bool) -> torch.Generator:
-    """The generator itself, begun from `rng`; where it is to be secret, from as many bits as it has
-    room for."""
+    """Return the generator itself, begun from `rng`.
+
+    Where it is to be secret, from as many bits as it has room for.
+    """
     generator.manual_seed(int(rng.integers(2**63)))
     if secret and generator.device.type == "cpu":
         state = generator.get_state()
@@ -204,8 +212,10 @@ def begun(generator: torch.Generator, rng: np.random.Generator, *, secret: bool)
 def poisson_batches(
     num_records: int, rate: float, steps: int, *, rng: np.random.Generator
 ) -> Iterator[np.ndarray]:
-    """`steps` batches of record positions, each record in each batch with probability `rate`;
-    may be empty."""
+    """Draw `steps` batches of record positions, each record with probability `rate`.
+
+    A batch may be empty.
+    """
     if not 0 < rate <= 1:
         raise BadInput(
             f"the sampling rate is {rate:g}: take batches of at least 1 and at most "

@@ -1,7 +1,7 @@
-"""Exceptions for invalid requests, and checks that the runner and the library share, so that both
-say the same of a bad option.
+"""Exceptions for invalid requests, and checks that the runner and the library share.
 
-Needs nothing but Python itself: the runner refuses a bad option before there are any packages.
+So that both say the same of a bad option. Needs nothing but Python itself: the runner refuses a bad
+option before there are any packages.
 """
 
 import difflib
@@ -17,8 +17,9 @@ class BadInput(ValueError):
 
 
 class BadRows(BadInput):
-    """Rows do not fit their schema. The message may show a value to their owner, who has to find
-    it.
+    """Rows do not fit their schema.
+
+    The message may show a value to their owner, who has to find it.
 
     told: the same without a value and without a number of rows, which is all that a client may send
         to others.
@@ -30,16 +31,21 @@ class BadRows(BadInput):
 
 
 class BadBroadcast(BadInput):
-    """A client was sent what its own copy of the study does not allow. The message is the same
-    whatever was sent and whatever rows the client has, so a server learns nothing from it."""
+    """A client was sent what its own copy of the study does not allow.
+
+    The message is the same whatever was sent and whatever rows the client has, so a server learns
+    nothing from it.
+    """
 
     def __init__(self) -> None:
         super().__init__("what the server sent does not fit the study; nothing was answered.")
 
 
 def checked_seed(seed: Any, name: str = "seed") -> int:
-    """The seed itself; BadInput, naming the parameter, unless it is a whole number from 0 to
-    MOST_SEED."""
+    """Return the seed itself.
+
+    BadInput, naming the parameter, unless it is a whole number from 0 to MOST_SEED.
+    """
     whole = hasattr(seed, "__index__") and not isinstance(seed, bool)
     if not whole or not 0 <= seed <= MOST_SEED:
         raise BadInput(f"{name} is {seed!r}: give a whole number from 0 to {MOST_SEED}.")
@@ -47,15 +53,20 @@ def checked_seed(seed: Any, name: str = "seed") -> int:
 
 
 def checked_rows(rows: Any, name: str = "rows") -> int:
-    """Return a number of rows; BadInput, naming the parameter, unless it is a whole number of at
-    least 1."""
+    """Return a number of rows.
+
+    BadInput, naming the parameter, unless it is a whole number of at least 1.
+    """
     if not isinstance(rows, Integral) or isinstance(rows, bool) or rows < 1:
         raise BadInput(f"{name} is {_shown(rows)}: give a whole number of at least 1.")
     return int(rows)
 
 
 def _shown(value: Any) -> str:
-    """A value in a message: as it is typed, or what it is where that may hold somebody's data."""
+    """Write a value in a message.
+
+    As it is typed, or what it is where that may hold somebody's data.
+    """
     short = value is None or isinstance(value, str | Real) or len(repr(value)) <= 40
     return repr(value) if short else f"a {type(value).__name__}"
 

@@ -40,14 +40,18 @@ class Journal:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
+        """Hold the file's lock, so that nobody else writes meanwhile."""
         with contextlib.ExitStack() as stack:
             with writing(self.path):
                 stack.enter_context(locked(self.path.with_suffix(".lock")))
             yield
 
     def lines(self) -> list[dict]:
-        """All lines, the oldest first. Raises BadInput where one is missing, changed, or holds what
-        is not a number in the place of one."""
+        """Return all lines, the oldest first.
+
+        Raises BadInput where one is missing, changed, or holds what is not a number in the place of
+        one.
+        """
         return self._checked()[0]
 
     def append(self, line: dict[str, Any]) -> None:
@@ -70,7 +74,7 @@ class Journal:
                 write_through(self.last, head)
 
     def _checked(self) -> tuple[list[dict], str, int]:
-        """The lines without their hashes, the hash of all of them, and their bytes."""
+        """Return the lines without their hashes, the hash of all of them, and their bytes."""
         known = read_bytes(self.last) if self.last is not None else b""  # the last that is written
         head, content = self._snapshot()
         rows = content.splitlines(keepends=True)
@@ -162,7 +166,7 @@ def _hash(before: str, row: bytes) -> str:
 
 
 def _line(row: bytes) -> dict:
-    """A line's entries. Raises ValueError, saying what is wrong, for what no line can be."""
+    """Return a line's entries. Raises ValueError, saying what is wrong, for what no line can be."""
     try:
         line = json.loads(row)
     except ValueError:

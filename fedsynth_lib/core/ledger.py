@@ -1,5 +1,6 @@
-"""What has been released about which people: a file at the data owner that only grows, and refuses
-what is too much.
+"""What has been released about which people.
+
+A file at the data owner that only grows, and refuses what is too much.
 
     python -m fedsynth_lib ledger              # the populations and their totals
     python -m fedsynth_lib ledger patients     # every release about `patients`
@@ -36,14 +37,19 @@ SLACK = 1 + 1e-6  # calibration ends within rounding of a budget
 
 
 class Refused(BadInput):
-    """What a data owner does not give out. The message holds nothing about rows: a client may send
-    it as it is."""
+    """What a data owner does not give out.
+
+    The message holds nothing about rows: a client may send it as it is.
+    """
 
 
 @dataclass(frozen=True)
 class Total:
-    """of: how many of them are of which kind, where there are several kinds. mixed: some promise
-    for a person and some for a row, so that the sum holds for a row."""
+    """What several releases cost together.
+
+    of: how many of them are of which kind, where there are several kinds. mixed: some promise for a
+        person and some for a row, so that the sum holds for a row.
+    """
 
     releases: int
     epsilon: float
@@ -53,8 +59,11 @@ class Total:
 
 
 def settled(lines: Iterable[dict]) -> list[dict]:
-    """Of lines with an epsilon those that count: an entry that was begun counts until another one
-    settles it, and one that was settled at no cost is none."""
+    """Return those lines with an epsilon that count.
+
+    An entry that was begun counts until another one settles it, and one that was settled at no cost
+    is none.
+    """
     costly = [line for line in lines if "epsilon" in line]
     done = {line["settles"] for line in costly if "settles" in line}
     open_or_settled = (line for line in costly if line.get("begun") not in done)
@@ -62,14 +71,19 @@ def settled(lines: Iterable[dict]) -> list[dict]:
 
 
 def of_unit(said: dict) -> dict:
-    """What a line says of its unit: that it is a person with so many rows; nothing where it is a
-    row."""
+    """Return what a line says of its unit.
+
+    That it is a person with so many rows; nothing where it is a row.
+    """
     return {"unit": said["unit"]} if "person" in said.get("unit", "") else {}
 
 
 def total_of(releases: Sequence[dict]) -> Total:
-    """Sums. They hold for any releases; to prove less one would have to know who was which client
-    in each."""
+    """Add up what releases cost.
+
+    The sums hold for any releases; to prove less one would have to know who was which client in
+    each.
+    """
     epsilon, delta = (math.fsum(line[name] for line in releases) for name in ("epsilon", "delta"))
     mixed = len({bool(of_unit(line)) for line in releases}) > 1
     return Total(len(releases), epsilon, delta, mixed=mixed)
@@ -94,6 +108,7 @@ class Ledger:
 
     @property
     def population(self) -> str:
+        """The name of these people."""
         return self.journal.path.stem
 
     def releases(self) -> list[dict]:
@@ -101,10 +116,11 @@ class Ledger:
         return settled(self.journal.lines())
 
     def total(self) -> Total:
+        """Return what all releases cost together."""
         return total_of(self.releases())
 
     def admit(self, epsilon: float, delta: float) -> None:
-        """Raises Refused if a release of this cost would overdraw what the population may spend."""
+        """Raise Refused if a release of this cost would overdraw what the population may spend."""
         self._admit(self.total(), epsilon, delta)
 
     def _admit(self, spent: Total, epsilon: float, delta: float) -> None:
@@ -120,8 +136,10 @@ class Ledger:
                 )
 
     def reserve(self, method: str, epsilon: float, delta: float, **said: Any) -> str:
-        """Notes what a release may cost before any of its noise is drawn: a run that is stopped,
-        and two at once, cannot overdraw. Gives the entry's number, by which it is settled.
+        """Note what a release may cost before any of its noise is drawn.
+
+        A run that is stopped, and two at once, cannot overdraw. Returns the entry's number, by
+        which it is settled.
 
         Raises Refused where it would overdraw.
         """
@@ -133,15 +151,16 @@ class Ledger:
         return number
 
     def settle(self, number: str, epsilon: float, delta: float, **said: Any) -> None:
-        """Notes what a release that was begun has cost: no more than it was begun with."""
+        """Note what a release that was begun has cost: no more than it was begun with."""
         with self.journal.locked():
             (begun,) = (each for each in self.releases() if each.get("begun") == number)
             line = _release(self.population, begun["method"], epsilon, delta) | of_unit(begun)
             self.journal.append(line | said | {"settles": number})
 
     def add(self, statement: dict, *, rows: int, number: str = "") -> None:
-        """Writes down a finished run by its privacy statement, before its rows leave; Refused where
-        it overdraws.
+        """Write down a finished run by its privacy statement, before its rows leave.
+
+        Raises Refused where it overdraws.
 
         number: of the entry with which it was begun; '' where it was not.
         """
@@ -165,8 +184,9 @@ class Ledger:
 
 
 class ClientLedger(Ledger):
-    """What one client of a federation has agreed to, answered and spent. It outlives the process,
-    and asks no server.
+    """What one client of a federation has agreed to, answered and spent.
+
+    It outlives the process, and asks no server.
 
     study: the digest of the study. A run of it is answered only if the operator has agreed to so
         many runs of each of its jobs. '' is no study, which nobody has to agree to.
@@ -198,7 +218,7 @@ class ClientLedger(Ledger):
             self.journal.append({"when": _now(), "study": self.study, "runs": runs})
 
     def runs(self, job: str) -> list[int]:
-        """The run ids of the study's job, by its method's name, that were answered here."""
+        """Return the run ids of the study's job, by its method's name, that were answered here."""
         key = {"study": self.study, "job": job}
         return [
             line["run"]
@@ -207,8 +227,9 @@ class ClientLedger(Ledger):
         ]
 
     def begin(self, job: Any, index: int, *, run: int, number: int) -> None:
-        """Note that the round is answered now; with the first round of a run, all that the run
-        will cost.
+        """Note that the round is answered now.
+
+        With the first round of a run, all that the run will cost.
 
         job: a flower.Job. Raises Refused for a round that is not the client's next one, for a run
             that nobody has agreed to, and for one that would overdraw.
@@ -260,7 +281,10 @@ class ClientLedger(Ledger):
             self.journal.append(line)
 
     def _key(self, job: Any, run: int) -> dict[str, Any]:
-        """What a run is known by. A run id alone is not enough: the server gives it out."""
+        """Return what a run is known by.
+
+        A run id alone is not enough: the server gives it out.
+        """
         return {"study": self.study, "job": job.method.name, "run": run}
 
     def _lines_of(self, job: Any, run: int) -> list[dict]:
@@ -300,15 +324,18 @@ class ClientLedger(Ledger):
 
 
 def _plan(job: Any, index: int) -> list[Charge]:
-    """The charges of all rounds for one client."""
+    """Return the charges of all rounds for one client."""
     multiplier = job.noise_multiplier
     own = multiplier[index] if isinstance(multiplier, tuple) else multiplier
     return list(job.method.plan(own, job.domain, job.sizes[index], job.config))
 
 
 def _beyond(plan: Sequence[Charge], spent: Sequence[Charge]) -> list[str]:
-    """What was released more often than planned: in each round, where the plan names rounds, else
-    in all of them. Another noise, sensitivity or rate is another release."""
+    """Return what was released more often than planned.
+
+    In each round, where the plan names rounds, else in all of them. Another noise, sensitivity or
+    rate is another release.
+    """
     by_round = any(charge.round for charge in plan)
 
     def count(charges: Sequence[Charge]) -> Counter:
@@ -338,19 +365,25 @@ def _now() -> str:
 
 
 def digest(statement: dict) -> str:
-    """A fingerprint of a privacy statement: whoever has the statement can find its release."""
+    """Return a fingerprint of a privacy statement.
+
+    With the statement, its release can be found.
+    """
     return hashlib.blake2b(
         json.dumps(statement, sort_keys=True).encode(), digest_size=16
     ).hexdigest()
 
 
 def folder() -> Path:
+    """Return the folder of this project's ledgers."""
     return project_root() / "data" / "ledger"
 
 
 def path_of(population: str, own: Path | None = None) -> Path:
-    """The file of a population, in the own folder of a site or in the project. Raises BadInput for
-    a name that cannot be the name of a file."""
+    """Return the file of a population, in the own folder of a site or in the project.
+
+    Raises BadInput for a name that cannot be the name of a file.
+    """
     if not re.fullmatch(r"[\w][\w.-]*", population):
         raise BadInput(
             f"population is {population!r}: give a name of letters, digits, '_', '.' and '-'."
@@ -364,12 +397,12 @@ def last_of(population: str, own: Path | None) -> Path | None:
 
 
 def open_ledger(population: str, **policy: float) -> Ledger:
-    """The ledger of a population in this project; policy: most_epsilon, most_delta."""
+    """Open the ledger of a population in this project; policy: most_epsilon, most_delta."""
     return Ledger(path_of(population), **policy)
 
 
 def as_text(population: str, own: Path | None = None) -> str:
-    """The releases about a population and their total, a line each."""
+    """Write the releases about a population and their total, a line each."""
     ledger = Ledger(path_of(population, own), last=last_of(population, own))
     total = ledger.total()
     lines = [
@@ -387,7 +420,10 @@ def as_text(population: str, own: Path | None = None) -> str:
 
 
 def _what(line: dict) -> str:
-    """What a line is of: 500 rows; a count of rows alone; a run that has not ended; a client's."""
+    """Write what a line is of.
+
+    500 rows; a count of rows alone; a run that has not ended; a client's.
+    """
     if "begun" in line:
         return "begun, and not ended"
     if "run" in line:

@@ -1,9 +1,8 @@
-"""What the committed audit says of a method; apart from the audit itself, so that a statement can
-tell it.
+"""What the committed audit says of a method.
 
-A line is of the code that it was measured with: of the method's modules and all that they import,
-of what runs and judges it, and of the settings that the method has. Where that has changed since,
-the line says nothing.
+It is apart from the audit itself, so that a statement can tell it. A line is of the code that it
+was measured with: of the method's modules and all that they import, of what runs and judges it, and
+of the settings that the method has. Where that has changed since, the line says nothing.
 """
 
 from dataclasses import asdict
@@ -29,8 +28,11 @@ APART = tuple(
 
 
 class Measured(NamedTuple):
-    """claimed: epsilon of the audited runs. lower: what was measured of it, 95 percent. runs: of
-    either kind."""
+    """What an audit measured of a method.
+
+    claimed: epsilon of the audited runs. lower: what was measured of it, 95 percent. runs: of
+        either kind.
+    """
 
     claimed: float
     lower: float
@@ -44,7 +46,7 @@ def path_of_lines() -> Path:
 
 
 def read_lines() -> pd.DataFrame:
-    """The user's own lines, or the committed ones while there are none."""
+    """Read the user's own lines, or the committed ones while there are none."""
     path = path if (path := path_of_lines()).is_file() else COMMITTED
     return pd.read_csv(path, dtype={"digest": str, "date": str}, keep_default_na=False)
 
@@ -62,8 +64,10 @@ def digest_of(method: Method) -> str:
 
 
 def measured(key: str, method: Method) -> Measured | None:
-    """Of a method in METHODS, with one client; None where no line is of the code as it is now, or
-    its control was missed."""
+    """Return what was measured of a method in METHODS, with one client.
+
+    None where no line is of the code as it is now, or its control was missed.
+    """
     lines = read_lines()
     own = lines[(lines["method"] == key) & (lines["clients"] == 1) & (lines["verdict"] != WEAK)]
     own = own[own["digest"] == digest_of(method)] if len(own) else own

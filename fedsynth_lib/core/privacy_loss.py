@@ -1,5 +1,4 @@
-"""Epsilon by composing privacy losses numerically: tighter than Renyi DP, and a proven bound all
-the same.
+"""Epsilon by composing privacy losses numerically: tighter than Renyi DP, and a proven bound.
 
 A release is described by its worst pair of output distributions, and the pair by the distribution
 of its privacy loss log(p / q) under p. Losses of independent releases add up, so their
@@ -38,8 +37,10 @@ MOST_EPSILON = 50.0  # above it exponentials of losses lose their digits
 
 @dataclass(frozen=True)
 class Losses:
-    """The loss of one release: `masses` at first * width, (first + 1) * width, ...; `lost` is taken
-    to be infinite."""
+    """The loss of one release: `masses` at first * width, (first + 1) * width, ...
+
+    `lost` is taken to be infinite.
+    """
 
     first: int
     masses: np.ndarray
@@ -47,8 +48,9 @@ class Losses:
 
 
 def numerical_epsilon(charges: Sequence[Charge], delta: float, rough: float) -> float:
-    """Epsilon at `delta` of charges about the same record whose noise was fixed beforehand; none of
-    them a selection.
+    """Return epsilon at `delta` of charges about the same record.
+
+    Their noise was fixed beforehand; none of them is a selection.
 
     rough: an epsilon of about the same size, such as that of Renyi DP; it sets the width of the
     grid. Infinite where numbers would not be exact enough or take too long: there is then no
@@ -102,8 +104,9 @@ def _epsilon(
 def _gaussian(
     noise: float, rate: float, width: float, tail: float, *, adding: bool
 ) -> Losses | None:
-    """The loss of a sampled Gaussian release: p has the record with probability `rate`, q has not;
-    or p and q swapped.
+    """Return the loss of a sampled Gaussian release.
+
+    p has the record with probability `rate`, q has not; or p and q swapped.
 
     None: more points than allowed.
     """
@@ -123,8 +126,9 @@ def _gaussian(
 def _cells(
     noise: float, rate: float, width: float, tail: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """A grid of losses, and the probabilities below it, between its points and above it, with the
-    record and without.
+    """Return a grid of losses, and the probabilities below it, between its points and above it.
+
+    With the record and without.
 
     The loss at x is log(1 - rate + rate exp((2x - 1) / 2s^2)), which grows with x.
     """
@@ -145,20 +149,27 @@ def _cells(
 
 
 def _between(x: np.ndarray) -> np.ndarray:
-    """The standard normal probability between neighbours, in either tail without cancellation."""
+    """Return the standard normal probability between neighbours.
+
+    In either tail without cancellation.
+    """
     left, right = x[:-1], x[1:]
     return np.where(left > 0, ndtr(-left) - ndtr(-right), ndtr(right) - ndtr(left))
 
 
 def _on_grid(p: np.ndarray, q: np.ndarray, left: np.ndarray, width: float) -> np.ndarray:
-    """Masses at the points left[0], ..., left[-1] + width, of cells that begin at `left` and have p
-    and q in them."""
+    """Return masses at the points left[0], ..., left[-1] + width.
+
+    Of cells that begin at `left` and have p and q in them.
+    """
     upper = np.clip((p - q * np.exp(left)) / -np.expm1(-width), 0, p)
     return np.append(p - upper, 0) + np.insert(upper, 0, 0)
 
 
 def _skellam(variance: float, width: float, tail: float) -> Losses | None:
-    """The loss of a count that moves by 1 and has Skellam noise, which only takes whole numbers.
+    """Return the loss of a count that moves by 1 and has Skellam noise.
+
+    This takes whole numbers alone.
 
     P(x) = exp(-variance) I_x(variance), with Bessel functions I. It is symmetric and log-concave:
     adding and removing a record are one pair, and the loss grows with x. None: too many values.
@@ -189,8 +200,10 @@ def _skellam(variance: float, width: float, tail: float) -> Losses | None:
 
 
 def _pure(epsilon: float, width: float) -> Losses:
-    """The loss of randomised response, the worst pure release (Kairouz, Oh and Viswanath 2015,
-    theorem 3.4)."""
+    """Return the loss of randomised response, the worst pure release.
+
+    Kairouz, Oh and Viswanath 2015, theorem 3.4.
+    """
     last = int(np.ceil(epsilon / width))
     masses = np.zeros(2 * last + 2)
     for loss in (-epsilon, epsilon):
@@ -204,8 +217,10 @@ def _pure(epsilon: float, width: float) -> Losses:
 def _range(
     steps: list[tuple[int, Losses]], width: float, tail: float, rough: float
 ) -> tuple[float, float]:
-    """Between which losses the sum is, but for a probability of `tail` on either side
-    (Chernoff)."""
+    """Return between which losses the sum is, but for a probability of `tail` on either side.
+
+    Chernoff.
+    """
     slopes = np.geomspace(2, 200, 10) / rough
 
     def bound(sign: int) -> float:
@@ -223,8 +238,10 @@ def _range(
 
 
 def _sum_of(steps: list[tuple[int, Losses]], start: int, size: int) -> np.ndarray:
-    """Masses of the sum of all losses at start, start + 1, ..., modulo `size`: what wraps is in the
-    tails."""
+    """Return masses of the sum of all losses at start, start + 1, ..., modulo `size`.
+
+    What wraps is in the tails.
+    """
     spectrum = np.ones(size // 2 + 1, complex)
     for times, losses in steps:
         places = (losses.first + np.arange(len(losses.masses))) % size
@@ -233,8 +250,10 @@ def _sum_of(steps: list[tuple[int, Losses]], start: int, size: int) -> np.ndarra
 
 
 def _epsilon_at(losses: np.ndarray, masses: np.ndarray, delta: float) -> float:
-    """The smallest epsilon at which the sum of masses (1 - exp(epsilon - loss)) over larger losses
-    is within delta."""
+    """Return the smallest epsilon whose delta is allowed.
+
+    The sum of masses (1 - exp(epsilon - loss)) over larger losses is within delta.
+    """
     if delta <= 0:
         return np.inf
     losses, masses = losses[losses > 0], masses[losses > 0]

@@ -17,11 +17,10 @@ Query = tuple[int, ...]
 def random_workload(
     num_columns: int, *, size: int = 64, width: int = 3, seed: int = 123
 ) -> tuple[Query, ...]:
-    """`size` distinct queries of `width` columns, drawn uniformly without replacement; all where
-    there are fewer.
+    """Draw `size` distinct queries of `width` columns, uniformly without replacement.
 
-    In ascending order. The defaults and the generator are the work's [code], so on a table with its
-    columns in its order this is its workload.
+    All where there are fewer. In ascending order. The defaults and the generator are the work's
+    [code], so on a table with its columns in its order this is its workload.
     """
     if not 1 <= width <= num_columns:
         raise BadInput(
@@ -38,8 +37,10 @@ def random_workload(
 
 
 def closure(workload: Iterable[Query]) -> tuple[Query, ...]:
-    """Every non-empty subset of a query of the workload, once, sorted by number of columns and then
-    by columns."""
+    """Return every non-empty subset of a query of the workload, once.
+
+    Sorted by number of columns and then by columns.
+    """
     subsets = {
         q
         for query in workload
@@ -50,8 +51,10 @@ def closure(workload: Iterable[Query]) -> tuple[Query, ...]:
 
 
 def weights(candidates: Sequence[Query], workload: Sequence[Query]) -> np.ndarray:
-    """Int64 (candidates,): w_q, the sum over all r in the workload of the number of columns that q
-    and r share."""
+    """Return w_q of each candidate, int64 (candidates,).
+
+    It is the sum over all r in the workload of the number of columns that q and r share.
+    """
     uses = np.bincount(
         [c for query in workload for c in query], minlength=1 + max(max(q) for q in candidates)
     )

@@ -1,12 +1,12 @@
-"""Secure summation, simulated: integer masks that cancel exactly in the sum, and shares that hide
-one number.
+"""Secure summation, simulated: masks that cancel exactly, and shares that hide one number.
 
-As in Bonawitz et al. 2017 without the key exchange and without drop-out recovery (these are in
-`release/deploy/masks.py`): pairs of clients share a mask stream, the lower index adds it and the
-higher subtracts it, modulo 2^64. One masked array alone is uniform; the sum of all is exact. Not
-every pair is needed: where there are many clients each has masks with some 2 log2(n) others, in a
-ring, as in Bell et al. 2020, whose cost grows with n and not with its square. It is a simulation
-because here the streams derive from the run's seed, which a real deployment agrees on in secret.
+The masks are integers, which cancel in the sum. As in Bonawitz et al. 2017 without the key exchange
+and without drop-out recovery (these are in `release/deploy/masks.py`): pairs of clients share a
+mask stream, the lower index adds it and the higher subtracts it, modulo 2^64. One masked array
+alone is uniform; the sum of all is exact. Not every pair is needed: where there are many clients
+each has masks with some 2 log2(n) others, in a ring, as in Bell et al. 2020, whose cost grows with
+n and not with its square. It is a simulation because here the streams derive from the run's seed,
+which a real deployment agrees on in secret.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,8 +26,7 @@ def mask(
     seed: int,
     groups: Mapping[str, Sequence[int]] | None = None,
 ) -> Arrays:
-    """The client's int64 arrays as uint64 arrays that hide them from whoever lacks the other
-    clients'.
+    """Hide the client's int64 arrays from anyone who lacks the other clients' masks; uint64.
 
     `clients` are the indices of all who take part in this round; all must answer, or the sum is
     noise.
@@ -48,7 +47,7 @@ def mask(
 
 
 def whole(name: str, values: np.ndarray) -> np.ndarray:
-    """A copy modulo 2^64, uint64; TypeError where the numbers are not whole."""
+    """Return a copy modulo 2^64, uint64; TypeError where the numbers are not whole."""
     if not np.issubdtype(values.dtype, np.integer):
         raise TypeError(f"secure summation needs integers, array '{name}' has {values.dtype}")
     # two's complement
@@ -56,16 +55,20 @@ def whole(name: str, values: np.ndarray) -> np.ndarray:
 
 
 def neighbours(client: int, clients: Sequence[int]) -> list[int]:
-    """Whom a client shares masks with: the nearest ceil(log2 n) on either side of the ring of
-    ascending `clients`."""
+    """Return whom a client shares masks with.
+
+    The nearest ceil(log2 n) on either side of the ring of ascending `clients`.
+    """
     reach, place = ceil(log2(max(2, len(clients)))), clients.index(client)
     near = {clients[(place + distance) % len(clients)] for distance in range(-reach, reach + 1)}
     return sorted(near - {client})
 
 
 def total(updates: Iterable[Update]) -> Arrays:
-    """The sums of the masked arrays over the clients that sent them, int64; exact while |sum| <
-    2^63."""
+    """Add up the masked arrays over the clients that sent them, int64.
+
+    Exact while |sum| < 2^63.
+    """
     sums: Arrays = {}
     for update in updates:
         for name, values in update.summed.items():
@@ -74,8 +77,9 @@ def total(updates: Iterable[Update]) -> Arrays:
 
 
 def shares(counts: np.ndarray, *, rng: np.random.Generator) -> list[np.ndarray]:
-    """Counts below 2^31 as three additive shares modulo 2^32, one for each compute server; see
-    `opened`.
+    """Split counts below 2^31 into three additive shares modulo 2^32.
+
+    One for each compute server; see `opened`.
 
     Any two together are uniform, whatever the counts are: only all three add up to them. The first
     two are sent as keys of 8 bytes (1,) that they are made from; the third is uint32 of the counts'
@@ -90,7 +94,7 @@ def shares(counts: np.ndarray, *, rng: np.random.Generator) -> list[np.ndarray]:
 
 
 def opened(share: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """A share as its server adds it up: uint32 of this shape."""
+    """Return a share as its server adds it up: uint32 of this shape."""
     return (
         share
         if share.dtype == np.uint32
@@ -101,8 +105,10 @@ def opened(share: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 def _uniform(
     shape: tuple[int, ...], seed: int, *path: int | str, dtype: type = np.uint64
 ) -> np.ndarray:
-    """Uniform numbers over the whole range of `dtype`, from a stream of their own (SFC64, the
-    fastest of NumPy's)."""
+    """Draw uniform numbers over the whole range of `dtype`.
+
+    From a stream of their own (SFC64, the fastest of NumPy's).
+    """
     source = np.random.Generator(np.random.SFC64(stream(seed, *path).bit_generator.seed_seq))
     size, words = prod(shape), 8 // np.dtype(dtype).itemsize
     whole = source.integers(0, 2**64 - 1, -(-size // words), dtype=np.uint64, endpoint=True)

@@ -31,6 +31,7 @@ class Training:
     learning_rate: float = 1.0
 
     def __post_init__(self):
+        """Check that there are rows, rounds, steps and a batch."""
         if not self.rows or min(*self.rows, self.rounds, self.batch, self.local_steps) < 1:
             raise BadInput("training needs clients with rows, and rounds, steps and a batch of 1.")
 
@@ -41,8 +42,9 @@ class Training:
 
 
 def signal_to_noise(training: Training, epsilon: float, delta: float) -> float:
-    """sqrt(steps) over the noise in the average of the clients' mean gradients, weighted by rows,
-    each client with its own noise for the budget.
+    """Return sqrt(steps) over the noise in the average of the clients' mean gradients.
+
+    Weighted by rows, each client with its own noise for the budget.
 
     By Renyi accounting of Poisson batches, one record added or removed, as the works account. A
     client of fewer rows than the batch takes all of them in each step.
@@ -60,7 +62,7 @@ def signal_to_noise(training: Training, epsilon: float, delta: float) -> float:
 
 
 def ratio(ours: Training, published: Training, epsilon: float, delta: float) -> float:
-    """The signal-to-noise of our training over that of the published one, at one budget."""
+    """Return the signal-to-noise of our training over that of the published one, at one budget."""
     parts = (signal_to_noise(training, epsilon, delta) for training in (ours, published))
     return next(parts) / next(parts)
 
@@ -68,8 +70,9 @@ def ratio(ours: Training, published: Training, epsilon: float, delta: float) -> 
 def cheaper(
     published: Training, epsilon: float, delta: float, *, rounds: int, least: float = 0.98
 ) -> tuple[Training, float]:
-    """The training of so many rounds on the same rows that has `least` of the published one's
-    signal-to-noise, by the smallest batch of doubled size, and its ratio.
+    """Return a training of so many rounds with `least` of the published signal-to-noise.
+
+    On the same rows, by the smallest batch of doubled size; and its ratio.
 
     The learning rate grows by the root of the rounds left out, so that Adam's steps go as far.
     Raises BadInput where no batch up to LARGEST does.

@@ -15,7 +15,10 @@ ROOT = Path(__file__).parents[1]
 
 
 def closure(modules: Iterable[str], follow: Callable[[str], bool]) -> list[str]:
-    """These modules and, by name, all those of the bundle that they import and `follow` admits."""
+    """Return these modules and all those of the bundle that they import and `follow` admits.
+
+    By name.
+    """
     found, left = set(), [name for name in modules if _path(name)]
     while left:
         if (name := left.pop()) not in found:
@@ -40,8 +43,10 @@ def _path(module: str) -> Path | None:
 
 @cache
 def _read(module: str) -> tuple[str, tuple[str, ...]]:
-    """The program of a module as a digest of its own, and the modules of the bundle that it
-    imports, early or late."""
+    """Return the program of a module as a digest, and the modules that it imports.
+
+    Those of the bundle, early or late.
+    """
     tree = ast.parse(_path(module).read_text(encoding="utf-8"))
     imported = set()
     for node in ast.walk(tree):
@@ -54,7 +59,7 @@ def _read(module: str) -> tuple[str, tuple[str, ...]]:
 
 
 def program(node: ast.AST) -> str:
-    """A syntax tree as text, without docstrings, places and what is empty."""
+    """Write a syntax tree as text, without docstrings, places and what is empty."""
     fields = []
     for name, value in ast.iter_fields(node):
         if name == "body" and isinstance(value, list) and _is_text(value[:1]):

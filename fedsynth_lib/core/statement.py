@@ -1,7 +1,7 @@
-"""The privacy statement of a run: what is guaranteed, to whom, on which assumptions, and every
-release.
+"""The privacy statement of a run.
 
-A dict that saves as JSON, and the same as a table to read.
+What is guaranteed, to whom, on which assumptions, and every release. A dict that saves as JSON, and
+the same as a table to read.
 """
 
 from __future__ import annotations
@@ -81,8 +81,9 @@ def statement(
     num_rows: int | None = None,
     num_clients: int | None = None,
 ) -> dict:
-    """The run's privacy statement: what is guaranteed, to whom, on which assumptions, and every
-    release.
+    """Return the run's privacy statement.
+
+    What is guaranteed, to whom, on which assumptions, and every release.
 
     Equal releases of several clients or rounds share an entry; nothing is left out. `epsilon` is
     None when anything was released unprotected: there is then no guarantee for the run as a whole,
@@ -138,9 +139,11 @@ def statement(
 
 
 def server_of(method: Method) -> str:
-    """What a deployed method protects from: a server that lies only where each client checks what
-    it is sent (see `check_broadcast` in `core/contract.py`). When answers come it sees all the
-    same, and `not_covered` says so."""
+    """Return what a deployed method protects from.
+
+    A server that lies only where each client checks what it is sent (see `check_broadcast` in
+    `core/contract.py`). When answers come it sees all the same, and `not_covered` says so.
+    """
     return (
         "an honest-but-curious server"
         if method.check_broadcast is None
@@ -149,14 +152,16 @@ def server_of(method: Method) -> str:
 
 
 def deployed_adversary(method: Method, *, what: str, colluding: int, sites: int) -> str:
-    """Whom the statement of a release by several sites says that records are protected from. what:
-    comes out of the run."""
+    """Return whom records are protected from, by the statement of a release by several sites.
+
+    what: comes out of the run.
+    """
     words = DEPLOYED[method.TRUST]
     return words.format(what=what, server=server_of(method), colluding=colluding, sites=sites)
 
 
 def audited(found: dict | None) -> str:
-    """What the `audit` of a statement says, for a reader."""
+    """Write what the `audit` of a statement says, for a reader."""
     if not found:
         return "no lower bound of epsilon was measured for this method"
     return (
@@ -175,7 +180,7 @@ def _others(privacy: Privacy) -> str:
 
 
 def _smallest(numerical: float | None) -> str:
-    """What `accountant` says of the smallest valid figure."""
+    """Write what `accountant` says of the smallest valid figure."""
     if numerical is None:
         return (
             f"{BY_RENYI}; privacy losses were not composed numerically, which gives no figure for "
@@ -225,15 +230,20 @@ def _entries(charges: list[Charge]) -> list[dict]:
 
 
 def _replace_one(charges: list[Charge], privacy: Privacy) -> float | None:
-    """Epsilon for replacing a record, for readers who compare with works that bound that; None if
-    unknown."""
+    """Return epsilon for replacing a record; None if unknown.
+
+    For readers who compare with works that bound that.
+    """
     if any(charge.rate < 1 for charge in charges):
         return None
     return epsilon_of(charges, privacy.delta, "replace_one", accountant=accountant_of(privacy))
 
 
 def statement_table(statement: dict) -> Styler:
-    """The statement as a table to read, one line a release; unprotected releases stand in red."""
+    """Return the statement as a table to read, one line a release.
+
+    Unprotected releases are in red.
+    """
     frame = pd.DataFrame(statement["entries"]).rename(columns={"what": "release"})
     if frame.empty:
         frame = pd.DataFrame([{"release": "nothing", "mechanism": "public"}])
@@ -267,7 +277,7 @@ def statement_table(statement: dict) -> Styler:
 
 
 def _numerical(epsilon: float | None) -> str:
-    """The figure of composed losses, which may give none."""
+    """Write the figure of composed losses, which may give none."""
     return "no numerical figure" if epsilon is None else f"numerically {_number(epsilon)}"
 
 
@@ -278,7 +288,7 @@ def _ranges(numbers: list[int]) -> str:
 
 
 def odds(epsilon: float) -> str:
-    """What an epsilon promises, in words that follow 'no outcome becomes'."""
+    """Write what an epsilon promises, in words that follow 'no outcome becomes'."""
     return f"more than {np.exp(epsilon):.3g} times as likely"
 
 
@@ -328,7 +338,10 @@ def templates() -> Environment:
 
 
 def added_up(total: Total | None) -> str:
-    """What several releases of the same rows cost together, and what that is worth; '' of one."""
+    """Write what several releases of the same rows cost together, and what that is worth.
+
+    '' of one.
+    """
     if total is None or total.releases < 2:
         return ""
     of = f" ({total.of})" if total.of else ""
@@ -350,13 +363,15 @@ BEYOND = (
 
 
 def markdown_list(items: Iterable[str]) -> str:
-    """A list in Markdown of plain texts."""
+    """Write a list in Markdown of plain texts."""
     return "\n".join(f"* {escaped(item)}" for item in items)
 
 
 def escaped(text: str) -> str:
-    """A plain text, such as the name of somebody's column, that means nothing else in Markdown: no
-    tag, no code, no link, no cell of a table."""
+    """Write a plain text that means nothing else in Markdown.
+
+    Such as the name of somebody's column: no tag, no code, no link, no cell of a table.
+    """
     return re.sub(r"[\\`*\[\]<>|&~$]|(?<!\w)_|_(?!\w)", r"\\\g<0>", " ".join(text.split()))
 
 

@@ -39,8 +39,11 @@ def is_checkout() -> bool:
 
 
 def project_root() -> Path:
-    """The folder that holds data/ and figures/: FEDSYNTH_HOME, or the checkout; of an installed
-    package the user's own, $XDG_DATA_HOME/fedsynth: what was released must outlive an update."""
+    """Return the folder that holds data/ and figures/: FEDSYNTH_HOME, or the checkout.
+
+    Of an installed package the user's own, $XDG_DATA_HOME/fedsynth: what was released must outlive
+    an update.
+    """
     if home := os.environ.get("FEDSYNTH_HOME"):
         return as_path(home)
     if is_checkout():
@@ -49,16 +52,21 @@ def project_root() -> Path:
 
 
 def within(path: Path) -> str:
-    """Return a path from the project on, where it is within it: outputs name no machine's
-    folders."""
+    """Return a path from the project on, where it is within it.
+
+    Outputs name no machine's folders.
+    """
     home = project_root()
     return str(path.relative_to(home) if path.is_relative_to(home) else path)
 
 
 def as_path(given: str | Path, name: str = "path") -> Path:
-    """A path as its user means it: from the folder where they stand, `~` their home. A link stays
-    the link: what belongs to a table lies beside it, not beside what it points to. Raises BadInput,
-    naming the parameter, for what is no path."""
+    """Return a path as its user means it.
+
+    From the folder where they stand, `~` their home. A link stays the link: what belongs to a table
+    is beside it, not beside what it points to. Raises BadInput, naming the parameter, for what is
+    no path.
+    """
     if not isinstance(given, str | os.PathLike):
         raise BadInput(f"{name} is a {type(given).__name__}: give a path.")
     return Path(given).expanduser().absolute()
@@ -78,8 +86,10 @@ def existing_file(given: str | Path, name: str) -> Path:
 
 
 def check_writable(path: Path, name: str) -> None:
-    """BadInput, naming the parameter, where `write_atomically` could not put a file there; its
-    folder is made."""
+    """Check that `write_atomically` can put a file there; its folder is made.
+
+    Raises BadInput, naming the parameter, where it cannot.
+    """
     try:
         write_atomically(probe := path.with_name(f"{path.name}.probe"), b"")
         probe.unlink()
@@ -88,8 +98,10 @@ def check_writable(path: Path, name: str) -> None:
 
 
 def private_folder(path: Path) -> Path:
-    """The folder itself, made where it is not there, for the eyes of its owner alone (mode 700).
-    Raises BadInput where it cannot be made."""
+    """Make a folder where it is not there, for the eyes of its owner alone (mode 700).
+
+    Returns it. Raises BadInput where it cannot be made.
+    """
     try:
         path.mkdir(parents=True, exist_ok=True)
         path.chmod(0o700)
@@ -99,8 +111,10 @@ def private_folder(path: Path) -> Path:
 
 
 def write_atomically(path: Path, content: bytes, *, private: bool = False) -> None:
-    """Put the file in place in one step, so that no reader ever sees half of it. Raises BadInput
-    where it cannot be written. private: for the eyes of its owner alone (mode 600)."""
+    """Put the file in place in one step, so that no reader ever sees half of it.
+
+    Raises BadInput where it cannot be written. private: for the eyes of its owner alone (mode 600).
+    """
     # not named after the file, whose name may be as long as names can be
     temporary = path.parent / f".{os.getpid()}.{threading.get_ident()}.tmp"
     try:
