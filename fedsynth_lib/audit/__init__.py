@@ -1,5 +1,6 @@
-"""An audit of the privacy that methods claim: lower bounds on epsilon from runs with one record and
-without it.
+"""An audit of the privacy that methods claim.
+
+Lower bounds on epsilon from runs with one record and without it.
 
     python -m fedsynth_lib audit                    the whole table
     audit.measured("fedbn")                         what the table says of a method as it is now
@@ -17,5 +18,8 @@ __all__ = ["Measured", "measured"]
 
 
 def measured(key: str) -> Measured | None:
-    """What the table says of a method in METHODS; None where it was not measured as it is now."""
+    """Return what the table says of a method in METHODS.
+
+    None where it was not measured as it is now.
+    """
     return lines.measured(key, METHODS[key])

@@ -1,5 +1,6 @@
-"""What a privacy audit proves: lower bounds on epsilon from runs on two neighbouring tables, or
-from one run.
+"""What a privacy audit proves: lower bounds on epsilon.
+
+From runs on two neighbouring tables, or from one run.
 
 Scores are numbers that an attacker gives to runs; a high one says "the record is there". A bound
 holds with the stated confidence whatever the scores are; good scores only make it larger. Nothing
@@ -28,8 +29,10 @@ class Rule(NamedTuple):
 
 
 def clopper_pearson(hits: np.ndarray, trials: int, *, tail: float) -> tuple[np.ndarray, np.ndarray]:
-    """Exact lower and upper limits of a binomial share, each wrong with probability `tail`
-    (Clopper, Pearson 1934)."""
+    """Return exact lower and upper limits of a binomial share.
+
+    Each is wrong with probability `tail` (Clopper, Pearson 1934).
+    """
     hits = np.asarray(hits, float)
     low = np.where(
         hits > 0, betaincinv(np.maximum(hits, 1), trials - np.maximum(hits, 1) + 1, tail), 0.0
@@ -65,7 +68,9 @@ def lower_bound(
     fit: Fit = DEFINITION,
     confidence: float = CONFIDENCE,
 ) -> float:
-    """A lower bound on epsilon at `delta`, too high with probability 1 - confidence at most.
+    """Return a lower bound on epsilon at `delta`.
+
+    It is too high with probability 1 - confidence at most.
 
     there, absent: scores of independent runs with and without the record. The test (threshold and
     direction) is chosen on the first half of the runs and judged on the second by Clopper-Pearson
@@ -92,8 +97,9 @@ def lower_bound(
 
 
 def one_run_p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
-    """How probable so many right guesses are at most, of an (epsilon, delta)-DP run (Steinke et al.
-    2023, theorem 5.2).
+    """Return how probable so many right guesses are at most, of an (epsilon, delta)-DP run.
+
+    Steinke et al. 2023, theorem 5.2.
 
     canaries: records that were put in or left out by fair coins, m. guesses: of them that the
         auditor guessed, r.
@@ -113,8 +119,10 @@ def one_run_p_value(canaries: int, guesses: int, right: int, epsilon: float, del
 def one_run_bound(
     canaries: int, guesses: int, right: int, delta: float = 0.0, *, confidence: float = CONFIDENCE
 ) -> float:
-    """The largest epsilon that so many right guesses refute at this confidence; 0 where they refute
-    none."""
+    """Return the largest epsilon that so many right guesses refute at this confidence.
+
+    0 where they refute none.
+    """
 
     def excess(epsilon: float) -> float:
         return one_run_p_value(canaries, guesses, right, epsilon, delta) - (1 - confidence)

@@ -1,4 +1,4 @@
-"""Is the noise that is drawn the noise that is charged?
+"""Whether the noise that is drawn is the noise that is charged.
 
 A client that has no rows sends nothing but noise. So its own `client_step`, asked a few hundred
 times, shows how wide the noise on every number of every round is, and one row more shows which
@@ -55,24 +55,32 @@ class Listening(np.random.Generator):
         return drawn
 
     def normal(self, loc: float = 0.0, scale: float = 1.0, size: Any = None) -> Any:
+        """Draw, and note it."""
         return self._note("normal", scale, super().normal(loc, scale, size))
 
     def laplace(self, loc: float = 0.0, scale: float = 1.0, size: Any = None) -> Any:
+        """Draw, and note it."""
         return self._note("laplace", scale, super().laplace(loc, scale, size))
 
     def gumbel(self, loc: float = 0.0, scale: float = 1.0, size: Any = None) -> Any:
+        """Draw, and note it."""
         return self._note("gumbel", scale, super().gumbel(loc, scale, size))
 
     def poisson(self, lam: float = 1.0, size: Any = None) -> Any:
+        """Draw, and note it."""
         return self._note("poisson", lam, super().poisson(lam, size))
 
     def negative_binomial(self, n: float, p: float, size: Any = None) -> Any:
+        """Draw, and note it."""
         return self._note("negative binomial", p, super().negative_binomial(n, p, size))
 
 
 class Step(NamedTuple):
-    """One step of private gradients: what it was told, the records of its batch, the mean square of
-    the gradient that it left, and of how many numbers."""
+    """One step of private gradients.
+
+    What it was told, the records of its batch, the mean square of the gradient that it left, and of
+    how many numbers.
+    """
 
     clip: float
     multiplier: float
@@ -107,7 +115,10 @@ def private_steps() -> Iterator[list[Step]]:
 
 
 def overheard(method: Method, hear: Callable[[str, list[Draw]], None]) -> Method:
-    """The method, whose draws of noise are told after each step of a client or the server."""
+    """Return the method, whose draws of noise are told after each step.
+
+    Each step of a client or the server.
+    """
 
     def listened(step: Callable, who: str) -> Callable:
         def heard(state: Arrays, other: Any, config: Any, noise: Noise | None, rng: Any) -> Any:
@@ -142,7 +153,7 @@ class Probe:
     def answer(
         self, rows: np.ndarray, memory: Arrays, draw: int
     ) -> tuple[Update, list[Draw], list[Step]]:
-        """What it sends with the noise of this number, and what it drew."""
+        """Return what it sends with the noise of this number, and what it drew."""
         own, path = self.job.noise("client", 0, self.number), (self.number, draw)
         heard = Listening(stream(SEED, "noise", *path))
         with private_steps() as steps:
@@ -157,8 +168,10 @@ class Probe:
 
 
 def remember_choice(memories: Sequence[Arrays], update: Update) -> None:
-    """Let clients in the place of the one that sent this update remember its choice as their own:
-    the server says what this one chose, and a client answers no other choice."""
+    """Let clients in the place of the one that sent this update remember its choice as their own.
+
+    The server says what this one chose, and a client answers no other choice.
+    """
     for memory in memories:
         if "chosen" in memory and "chosen" in update.arrays:
             memory["chosen"] = update.arrays["chosen"]
@@ -193,8 +206,9 @@ def audit(
 
 
 def _round(probe: Probe, made: Round, heard: list[Draw]) -> tuple[list[str], np.ndarray | None]:
-    """What is wrong with a round; and the noise of the numbers that rows move, (draws, numbers),
-    where it is sent.
+    """Return what is wrong with a round, and its noise.
+
+    The noise of the numbers that rows move, (draws, numbers), where it is sent.
 
     heard: what the server drew.
     """
@@ -269,8 +283,11 @@ def _sent(probe: Probe, paid: list[Charge]) -> tuple[list[str], np.ndarray]:
 
 
 def _scales(charges: Sequence[Charge], moved: np.ndarray) -> list[tuple[Charge, float]]:
-    """The standard deviations that noise may have: of each charge, and of whole numbers that are
-    sent as the sum of r measurements, the root of r times as much."""
+    """Return the standard deviations that noise may have.
+
+    Of each charge, and of whole numbers that are sent as the sum of r measurements, the root of r
+    times as much.
+    """
     repeats = {1} | {round(by) for by in np.unique(moved) if by > 1 and by == round(by)}
     found = []
     for charge in charges:
@@ -317,8 +334,10 @@ def _costs(
     pure: np.ndarray,
     charges: Sequence[Charge],
 ) -> list[str]:
-    """Rows that cost more, by what they move and the noise on it, than is charged: in 1 / noise^2,
-    or in epsilon where that is pure."""
+    """Find rows that cost more than is charged.
+
+    By what they move and the noise on it, in 1 / noise^2, or in epsilon where that is pure.
+    """
     wrong = []
     for kind, power, what in ((pure, 1, "epsilon"), (~pure, 2, "1 / noise^2")):
         paid = [c for c in charges if (c.mechanism == "laplace") == (power == 1)]
@@ -334,8 +353,10 @@ def _costs(
 
 
 def _repeated(noise: Sequence[np.ndarray]) -> list[str]:
-    """Whether two numbers have the same noise, in one round or in two: then their difference has
-    none."""
+    """Whether two numbers have the same noise, in one round or in two.
+
+    Then their difference has none.
+    """
     if not noise:
         return []
     together = np.concatenate(noise, axis=1)
@@ -350,7 +371,7 @@ def _repeated(noise: Sequence[np.ndarray]) -> list[str]:
 def _gradients(
     none: Sequence[Step], full: Sequence[Step], charges: Sequence[Charge], rows: int
 ) -> tuple[list[str], list[Charge]]:
-    """What is wrong with private gradients; and the charges of other releases.
+    """Return what is wrong with private gradients, and the charges of other releases.
 
     none, full: the steps of a client without rows, and of one with so many.
     """
@@ -388,7 +409,7 @@ def _gradients(
 
 
 def _beside(update: Update, sent: Arrays, state: Arrays) -> list[str]:
-    """What a client sends that is no network that it was sent.
+    """Return what a client sends that is no network that it was sent.
 
     What a client hides in the parameters of a network is not seen here.
     state: of the server afterwards, where more than gradients is charged: what it keeps of that,

@@ -1,4 +1,4 @@
-"""Does anything around a method follow rows: ranges, forms, sizes, what its verbs are told?
+"""Whether anything around a method follows rows: ranges, forms, sizes, what its verbs are told.
 
 A blind method takes the place of a method's verbs. It notes what it is told, learns nothing from
 rows, and makes the same synthetic rows whatever happens. So all that a run hands out must be the
@@ -45,11 +45,13 @@ class Blind:
     rows: dict[int, np.ndarray] = field(default_factory=dict)
 
     def encoder(self, schema: Schema, config: Any) -> Encoder:
+        """Note the schema, and return an encoder that notes rows."""
         made = self.case.method.encoder(schema, config)
         self.told |= {"the schema": schema, "the domain": made.domain}
         return made
 
     def start(self, domain: Domain, config: Any, rng: np.random.Generator) -> Arrays:
+        """Note what a run starts with."""
         self.told["the domain at the start"] = domain
         return {}
 
@@ -61,6 +63,7 @@ class Blind:
         noise: Noise | None,
         rng: np.random.Generator,
     ) -> Update:
+        """Note what a client is told, and learn nothing."""
         told = client.size, client.num_clients, client.shares, noise and noise.multiplier
         self.told[f"size, clients, shares and noise of client {client.index}"] = told
         self.rows[client.index] = client.rows
@@ -74,6 +77,7 @@ class Blind:
         noise: Noise | None,
         rng: np.random.Generator,
     ) -> tuple[Arrays, list[Charge]]:
+        """Note what the server is told."""
         return {"finished": np.array(True)}, []
 
     def sample(
@@ -88,7 +92,7 @@ class Blind:
 
 
 def audit(case: Case) -> list[str]:
-    """What of a run follows the record, beside what the method learns; empty for none."""
+    """Return what of a run follows the record, beside what the method learns; empty for none."""
     runs, seen = [], []
     for present in (False, True):
         blind = Blind(case)
@@ -143,8 +147,11 @@ def sample(state, num_rows, config, rng):
 
 
 def through_files(schema: Schema, others: Sequence[tuple], target: tuple) -> list[str]:
-    """The same of `synth --release` on a file, with the record as its first row and without it:
-    the rows that are handed out, the names of files, and how the command ends."""
+    """Return the same of `synth --release` on a file.
+
+    With the record as its first row and without it: the rows that are handed out, the names of
+    files, and how the command ends.
+    """
     shown = []
     for rows in (list(others), [target, *others]):
         with tempfile.TemporaryDirectory() as name:

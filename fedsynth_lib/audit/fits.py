@@ -1,5 +1,6 @@
-"""How two rates of a test become epsilon where the mechanism is known: by how little noise it would
-have to have to allow them.
+"""How two rates of a test become epsilon where the mechanism is known.
+
+By how little noise it would have to have to allow them.
 
 A test says "the record is there" in some share of the runs with it (hits) and without it (false
 alarms). A mechanism bounds the hits that any number of false alarms can go with; less noise, more
@@ -27,8 +28,11 @@ LOST = 1e-15  # chances below it are those of rounding
 
 
 class Fit(NamedTuple):
-    """worth: (hits, false alarms, delta) of tests, larger for more leakage. epsilon: of a worth, at
-    delta."""
+    """How rates become epsilon.
+
+    worth: (hits, false alarms, delta) of tests, larger for more leakage. epsilon: of a worth, at
+        delta.
+    """
 
     name: str
     worth: Callable[[np.ndarray, np.ndarray, float], np.ndarray]
@@ -36,22 +40,28 @@ class Fit(NamedTuple):
 
 
 def pure(hits: np.ndarray, false: np.ndarray, delta: float) -> np.ndarray:
-    """The smallest epsilon that allows tests these rates: hits <= e^epsilon false alarms +
-    delta."""
+    """Return the smallest epsilon that allows tests these rates.
+
+    hits <= e^epsilon false alarms + delta.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.maximum(0.0, np.nan_to_num(np.log(np.maximum(hits - delta, 0) / false), nan=0.0))
 
 
 def gaussian_shift(hits: np.ndarray, false: np.ndarray, delta: float = 0.0) -> np.ndarray:
-    """The smallest mu with which mu-Gaussian DP allows tests these rates, whatever delta is (Dong,
-    Roth and Su 2022, section 2.2)."""
+    """Return the smallest mu with which mu-Gaussian DP allows tests these rates.
+
+    Whatever delta is (Dong, Roth and Su 2022, section 2.2).
+    """
     with np.errstate(invalid="ignore"):
         return np.maximum(0.0, np.nan_to_num(norm.ppf(hits) + norm.ppf(1 - false), nan=0.0))
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """Epsilon at `delta` of mu-Gaussian DP (Balle and Wang 2018, theorem 8; Dong, Roth and Su 2022,
-    corollary 2.13)."""
+    """Return epsilon at `delta` of mu-Gaussian DP.
+
+    Balle and Wang 2018, theorem 8; Dong, Roth and Su 2022, corollary 2.13.
+    """
     if mu <= 0:
         return 0.0
 
@@ -67,8 +77,9 @@ GAUSSIAN = Fit("Gaussian fit", gaussian_shift, gaussian_epsilon)
 
 
 def skellam(plan: Callable[[float], Sequence[Charge]], claimed: float) -> Fit:
-    """Of a plan whose releases are all counts with Skellam noise; worth is how many of NOISES the
-    rates refute.
+    """Fit a plan whose releases are all counts with Skellam noise.
+
+    worth is how many of NOISES the rates refute.
 
     plan: multiplier -> charges. claimed: the multiplier that the claim needs.
     """
@@ -89,8 +100,9 @@ def skellam(plan: Callable[[float], Sequence[Charge]], claimed: float) -> Fit:
 def losses_of(
     charges: Sequence[Charge], rounding: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The losses of all charges together and their chances with the record, two arrays, but for
-    chances below LOST.
+    """Return the losses of all charges together and their chances with the record.
+
+    Two arrays, but for chances below LOST.
 
     A count x with variance v has chance exp(-v) I_|x|(v), and one more with the record. A loss goes
     to a multiple of WIDTH: rounded up nothing becomes smaller that the charges allow, rounded down
@@ -113,16 +125,20 @@ def losses_of(
 
 
 def most_hits(losses: np.ndarray, chances: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """The largest rate of hits that a test can have, by its rate of false alarms: by Neyman and
-    Pearson it says yes to all losses above one, and to a share of those at it."""
+    """Return the largest rate of hits that a test can have, by its rate of false alarms.
+
+    By Neyman and Pearson it says yes to all losses above one, and to a share of those at it.
+    """
     false = np.append(0, np.cumsum((chances * np.exp(-losses))[::-1]))
     hits = np.append(0, np.cumsum(chances[::-1]))
     return lambda rate: np.interp(rate, false, hits + (1 - hits[-1]))
 
 
 def least_epsilon(losses: np.ndarray, chances: np.ndarray, delta: float) -> float:
-    """The smallest epsilon among the losses, 0 at least, with which the sum of chances
-    (1 - exp(epsilon - loss)) over larger losses is within delta."""
+    """Return the smallest epsilon among the losses, 0 at least, whose delta is allowed.
+
+    The sum of chances (1 - exp(epsilon - loss)) over larger losses is within delta.
+    """
     above, scaled = (np.cumsum(each[::-1])[::-1] for each in (chances, chances * np.exp(-losses)))
     within = above - np.exp(losses) * scaled <= delta
     return max(0.0, float(losses[np.argmax(within)]))

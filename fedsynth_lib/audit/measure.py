@@ -60,8 +60,10 @@ def runs_of(case: Case, clients: int, runs: int) -> int:
 
 
 def scored(scenario: Scenario, number: int) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of so many runs with and without the record, (2, runs): of all that is seen, and of
-    synthetic rows."""
+    """Return scores of so many runs with and without the record, (2, runs).
+
+    Of all that is seen, and of synthetic rows.
+    """
     white, black = scenario.case.score(scenario), scores.synthetic(scenario, ROWS)
     found = np.empty((2, 2, number))
     for run in range(number):
@@ -72,8 +74,10 @@ def scored(scenario: Scenario, number: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def measure(case: Case, clients: int, runs: int) -> Line:
-    """One line. The control is measured first, with as many runs; it must exceed the claim to count
-    as caught."""
+    """Measure one line.
+
+    The control is measured first, with as many runs; it must exceed the claim to count as caught.
+    """
     begin, claim, delta = time.monotonic(), case.privacy.epsilon, case.privacy.delta
     number, fit = runs_of(case, clients, runs), case.fit(Scenario(case, clients))
     control = lower_bound(

@@ -95,17 +95,21 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def independent_scales(scenario: Scenario) -> Arrays:
+    """Return the scales of the noise on the marginals of single columns."""
     return {"counts": np.array(scenario.job.noise_multiplier * len(scenario.job.domain.names))}
 
 
 def network_releases(seen: Seen) -> Arrays:
-    """FedBN's pair scores and its one table, from which the record stands out in the last cell
-    either way around."""
+    """Return FedBN's pair scores and its one table.
+
+    From it the record stands out in the last cell either way around.
+    """
     (table,) = (values for name, values in seen.state.items() if name.startswith("table/"))
     return scores.summed(["scores"])(seen) | {"last cell": table[-1:]}
 
 
 def network_scales(scenario: Scenario) -> Arrays:
+    """Return the scales of the noise on pair scores and table."""
     tables, pairs = bayesian_network.plan(
         scenario.job.noise_multiplier, scenario.job.domain, 0, scenario.case.config
     )
@@ -116,8 +120,10 @@ def network_scales(scenario: Scenario) -> Arrays:
 
 
 def histograms(scenario: Scenario, seen: Seen) -> np.ndarray:
-    """The noisy category counts that client 0 of the CTGAN family sends, in deviations of their
-    noise."""
+    """Return the noisy category counts that client 0 of the CTGAN family sends.
+
+    In deviations of their noise.
+    """
     job, config, size = scenario.job, scenario.case.config, scenario.sizes[0]
     claimed, levels = job.noise_multiplier / scenario.noise, job.domain.levels
     steps = gan_budget.total_steps(claimed, levels, size, config)
@@ -126,8 +132,9 @@ def histograms(scenario: Scenario, seen: Seen) -> np.ndarray:
 
 
 def measured_cells(scenario: Scenario, seen: Seen) -> list[tuple[int, int, float]]:
-    """FedPGM: the record's cell of each table that any round counts, as (noisy count, by how
-    much the record moves it, variance of its noise).
+    """Return FedPGM's cell of the record in each table that any round counts.
+
+    As (noisy count, by how much the record moves it, variance of its noise).
 
     The record stands alone in its cells, or with others whom this does not know. The first round is
     charged by kind of table; a table that the second measures r times moves by r, with r times the
@@ -201,7 +208,7 @@ def skellam_fit(scenario: Scenario) -> Fit:
 
 
 def _sees(key: str) -> Sees:
-    """What the method's own statement lets its adversary see."""
+    """Return what the method's own statement lets its adversary see."""
     if key in COUNTS:
         return "sums of all clients"
     return "what each client sends" if key in ADAM or "ctgan" in key else "the model"
@@ -215,8 +222,9 @@ def epsilon_of_family(key: str) -> float:
 
 
 def case_of(key: str, epsilon: float | None = None, **options: Any) -> Case:
-    """The case of a private method. Raises BadInput for a method without noise, or one without a
-    case.
+    """Return the case of a private method.
+
+    Raises BadInput for a method without noise, or one without a case.
 
     options: settings beside those of the audit.
     """
@@ -256,5 +264,5 @@ def refusal(key: str) -> str:
 
 
 def private_methods() -> tuple[str, ...]:
-    """The methods whose private settings can be audited, in the order of the registry."""
+    """Return the methods whose private settings can be audited, in the order of the registry."""
     return tuple(key for key in METHODS if key in SETTINGS)

@@ -48,8 +48,11 @@ def audited(method: Method, *, seconds: float = 60) -> Line:
 
 
 def linear(scenario: Scenario) -> Callable[[Seen], float]:
-    """The numbers of the model, each weighted by how far the record moves its mean over its
-    variance, both in runs of the adversary's own; 0 for what is not as large in every run."""
+    """Weigh the numbers of the model by what the record does to them.
+
+    Each by how far the record moves its mean over its variance, both in runs of the adversary's
+    own; 0 for what is not as large in every run.
+    """
     states = [[scenario.run(present=p).state for _ in range(SHADOWS)] for p in (True, False)]
     shapes = {name: values.shape for name, values in states[0][0].items()}
     there, absent = (np.array([_numbers(each, shapes) for each in side]) for side in states)

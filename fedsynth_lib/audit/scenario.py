@@ -1,5 +1,6 @@
-"""Two neighbouring tables, from the rows to what an adversary sees: runs of a method with and
-without one record.
+"""Two neighbouring tables, from the rows to what an adversary sees.
+
+Runs of a method with and without one record.
 
 The record is gone from the table, not merely made to count nothing. Everybody's number of rows is
 declared, the same for both tables; all that touches rows is drawn from the system's entropy; start
@@ -52,8 +53,10 @@ class Case:
 
 @dataclass
 class Seen:
-    """What one run shows. wire: one entry a round, as far as the method's trust model lets the
-    adversary see it."""
+    """What one run shows.
+
+    wire: one entry a round, as far as the method's trust model lets the adversary see it.
+    """
 
     state: Arrays = field(default_factory=dict)
     sent: list[Arrays] = field(default_factory=list)  # to the clients
@@ -63,7 +66,7 @@ class Seen:
 
 
 def table_of(case: Case, clients: int, *, present: bool) -> Table:
-    """The rows of all clients, one client after the other; the record at their head, or gone.
+    """Return the rows of all clients, one after the other; the record first, or gone.
 
     Held, not read from a file: `load_table` refuses a file in which a column is constant, which the
     record can decide.
@@ -80,14 +83,17 @@ def table_of(case: Case, clients: int, *, present: bool) -> Table:
 
 
 def parts_of(case: Case, clients: int, *, present: bool) -> list[np.ndarray]:
+    """Return the row positions of each client."""
     ends = present + len(case.others) * np.arange(1, clients + 1)
     return np.split(np.arange(ends[-1]), ends[:-1])
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """Runs of a case with so many clients. noise: as a share of what the claim needs; 1 but for
-    controls."""
+    """Runs of a case with so many clients.
+
+    noise: as a share of what the claim needs; 1 but for controls.
+    """
 
     case: Case
     clients: int = 1
@@ -101,8 +107,10 @@ class Scenario:
 
     @cached_property
     def job(self) -> flower.Job:
-        """The job that `settings.federated` would make, its multiplier scaled after it was
-        calibrated to the claim."""
+        """The job that `settings.federated` would make.
+
+        Its multiplier is scaled after it was calibrated to the claim.
+        """
         case = self.case
         encoder = case.method.encoder(case.schema, case.config)
         whole = settings.noise_for(
@@ -178,7 +186,7 @@ def run(job: flower.Job, rows: list[np.ndarray], sees: Sees) -> Seen:
 
 
 def overheard(updates, sees: Sees) -> Arrays:
-    """What of the clients' messages the adversary sees."""
+    """Return what of the clients' messages the adversary sees."""
     if sees == "the model":
         return {}
     sums = {f"sum/{name}": values for name, values in secure_sum.total(updates).items()}

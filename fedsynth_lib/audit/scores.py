@@ -1,9 +1,8 @@
-"""How an adversary who knows all other rows tells a run with the record from one without it: a
-score for each run.
+"""How an adversary who knows all other rows distinguishes a run with the record from others.
 
-Each is the likelihood ratio of what the adversary sees, or its linear part: by the lemma of Neyman
-and Pearson no other test of the same release is better. The scales of noise are known, since the
-method and its budget are public.
+By a score for each run. Each is the likelihood ratio of what the adversary sees, or its linear
+part: by the lemma of Neyman and Pearson no other test of the same release is better. The scales of
+noise are known, since the method and its budget are public.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,8 +24,9 @@ TINIEST = 1e-300
 def counts(
     releases: Callable[[Seen], Arrays], scales: Callable[[Scenario], Arrays]
 ) -> Callable[[Scenario], Score]:
-    """Whole numbers with discrete Laplace noise: sum of (|x - without| - |x - with|) / scale over
-    all of them.
+    """Score whole numbers with discrete Laplace noise.
+
+    sum of (|x - without| - |x - with|) / scale over all of them.
 
     releases: the noisy numbers that a run shows. scales: of the noise, under the same names. What
     the numbers are without noise the adversary finds out by runs of its own.
@@ -53,7 +53,7 @@ def counts(
 def skellam(
     cells: Callable[[Scenario, Seen], Sequence[tuple[float, float, float]]],
 ) -> Callable[[Scenario], Score]:
-    """Counts with Skellam noise: the log-likelihood ratio of the cells that the record is in.
+    """Score counts with Skellam noise: the log-likelihood ratio of the record's cells.
 
     cells: of a run, (noisy count, by how much the record moves it, variance); 0 without the record.
     A count x has chance exp(-variance) I_|x|(variance), I being the modified Bessel function.
@@ -75,8 +75,9 @@ def skellam(
 
 
 def marginals(scenario: Scenario) -> Score:
-    """Marginals with Gaussian noise, read off a model's state: in each, the record stands alone in
-    its cell.
+    """Score marginals with Gaussian noise, read off a model's state.
+
+    In each, the record stands alone in its cell.
 
     A measurement is kept as shares of n records with weight (n / sigma)^2, its repeats averaged and
     their weights added: n * share is the mean noisy count of the cell, and weight / n^2 the inverse
@@ -101,8 +102,9 @@ def marginals(scenario: Scenario) -> Score:
 def steps(
     name: str, *, momentum: float, others: Callable[[Scenario, Seen], np.ndarray] | None = None
 ) -> Callable[[Scenario], Score]:
-    """Private gradients: the likelihood ratios of all steps, multiplied (the white box of Nasr et
-    al. 2021 and 2023).
+    """Score private gradients: the likelihood ratios of all steps, multiplied.
+
+    The white box of Nasr et al. 2021 and 2023.
 
     The sum of clipped gradients depends on secret draws (latent vectors, dropout), with the record
     and without it; hence either likelihood is a mixture of normal densities around what shadow runs
@@ -159,8 +161,10 @@ def moved(seen: Seen, name: str) -> np.ndarray:
 
 
 def gradients(moves: np.ndarray, momentum: float, rate: float) -> np.ndarray:
-    """The gradients behind Adam's moves, one a round: move = -rate * mean / (root + 1e-8), the root
-    next to nothing."""
+    """Return the gradients behind Adam's moves, one a round.
+
+    move = -rate * mean / (root + 1e-8), the root next to nothing.
+    """
     rounds = np.arange(1, len(moves) + 1)[:, None]
     means = -moves * TINY / rate * (1 - momentum**rounds)
     before = np.vstack([np.zeros_like(means[:1]), means[:-1]])
@@ -175,7 +179,7 @@ def synthetic(scenario: Scenario, num_rows: int) -> Score:
 
 
 def summed(names: Sequence[str]) -> Callable[[Seen], Arrays]:
-    """Sums over all clients, under the names that they cross the wire with."""
+    """Add up over all clients, under the names that the sums cross the wire with."""
 
     def releases(seen: Seen) -> Arrays:
         found = {name: values for wire in seen.wire for name, values in wire.items()}

@@ -1,27 +1,28 @@
-"""Membership inference with shadow runs: scores of records in many tables of the same method, and
-what they prove.
+"""Membership inference with shadow runs: scores of records, and what they prove.
+
+The scores are in many tables of the same method.
 
 Threat model: the attacker knows the method with all its settings, holds the complete records of
 some people, sees the synthetic table and nothing else, and can run the method on other rows of the
 same population as often as it likes. Each targeted record is in a run or not by a coin of its own,
 so that a run with it and one without it are neighbours.
 
-A *statistic* says how much of a synthetic table lies at a record:
+A *statistic* says how much of a synthetic table is at a record:
 
-    density   logarithm of a Gaussian kernel density on standardised numbers and one-hot categories
-    counts    mean over random triples of columns of log(1 + rows that agree with the record in all
-    three), numbers
-              binned: the random queries of Houssiau et al. 2022 (TAPAS) that marginal-based methods
-                  answer
+density: logarithm of a Gaussian kernel density on standardised numbers and one-hot categories.
+counts: mean over random triples of columns of log(1 + rows that agree with the record in all
+    three), numbers binned: the random queries of Houssiau et al. 2022 (TAPAS) that marginal-based
+    methods answer.
 
 and a *score* rises with suspicion:
 
-    closest     nearness of the nearest synthetic row (Hayes et al. 2019; Hilprecht et al. 2019)
-    calibrated  the same over the nearness of the nearest reference row domias      log density of
-    the synthetic rows less that of the reference rows (van Breugel et al. 2023, DOMIAS) lira_*
-    log-likelihood ratio of the statistic under two normal distributions, fitted for each record to
-    shadow
-                runs with it and without it (Carlini et al. 2022, algorithm 1, the online attack)
+closest: nearness of the nearest synthetic row (Hayes et al. 2019; Hilprecht et al. 2019).
+calibrated: the same over the nearness of the nearest reference row.
+domias: log density of the synthetic rows less that of the reference rows (van Breugel et al. 2023,
+    DOMIAS).
+lira_*: log-likelihood ratio of the statistic under two normal distributions, fitted for each
+    record to shadow runs with it and without it (Carlini et al. 2022, algorithm 1, the online
+    attack).
 """
 
 from collections.abc import Sequence
@@ -48,8 +49,10 @@ NEIGHBOURS = 10  # whose mean distance says how far out a record lies
 
 
 def features(frame: pd.DataFrame, reference: pd.DataFrame, schema: Schema) -> np.ndarray:
-    """Float64 (rows, width): numbers standardised by the reference rows, which no run sees, and
-    one-hot categories."""
+    """Return numbers standardised by the reference rows, which no run sees, and one-hot categories.
+
+    float64 (rows, width).
+    """
     numbers, known = (
         rows[list(schema.numeric)].to_numpy(np.float64) for rows in (frame, reference)
     )
@@ -59,16 +62,20 @@ def features(frame: pd.DataFrame, reference: pd.DataFrame, schema: Schema) -> np
 
 
 def farthest(points: np.ndarray, neighbours: int = NEIGHBOURS) -> np.ndarray:
-    """Positions of all rows, those first whose mean distance to their nearest other rows is
-    largest."""
+    """Return positions of all rows by the mean distance to their nearest other rows.
+
+    The largest first.
+    """
     return np.argsort(
         -nearest(points, points, neighbours + 1)[0][:, 1:].mean(axis=1), kind="stable"
     )
 
 
 def rarest(codes: np.ndarray, queries: Sequence[Query]) -> np.ndarray:
-    """Positions of all rows, those first whose values occur in the fewest rows, as `counts` has
-    it."""
+    """Return positions of all rows, those first whose values occur in the fewest rows.
+
+    As `counts` has it.
+    """
     return np.argsort(counts(codes, codes, queries), kind="stable")
 
 
@@ -85,14 +92,16 @@ def worst_cases(
 
 
 def density(points: np.ndarray, rows: np.ndarray, width: float) -> np.ndarray:
-    """Log of the mean over `rows` of a Gaussian kernel of this width at each point, without its
-    constant."""
+    """Return the log of the mean over `rows` of a Gaussian kernel of this width at each point.
+
+    Without its constant.
+    """
     squares = ((points[:, None, :] - rows[None, :, :]) ** 2).sum(axis=2)
     return logsumexp(-squares / (2 * width**2), axis=1) - np.log(len(rows))
 
 
 def kernel_width(reference: np.ndarray) -> float:
-    """The median distance of a reference row to the nearest other one that differs from it."""
+    """Return the median distance of a reference row to the nearest other one that differs."""
     squares = (reference**2).sum(axis=1)
     apart = np.sqrt(
         np.maximum(squares[:, None] + squares[None, :] - 2 * reference @ reference.T, 0)
@@ -103,8 +112,10 @@ def kernel_width(reference: np.ndarray) -> float:
 
 
 def counts(points: np.ndarray, rows: np.ndarray, queries: Sequence[Query]) -> np.ndarray:
-    """Mean over queries of log(1 + number of rows that agree with the point in all columns of the
-    query)."""
+    """Return the mean over queries of log(1 + number of rows that agree with the point).
+
+    They agree in all columns of the query.
+    """
     found = np.zeros(len(points))
     for query in queries:
         columns = list(query)
@@ -132,7 +143,7 @@ class Seen(NamedTuple):
     known_density: np.ndarray
 
     def of(self, runs: slice) -> "Seen":
-        """The same of some runs."""
+        """Return the same of some runs."""
         return Seen(*(each[runs] for each in self[:4]), *self[4:])
 
 
@@ -164,8 +175,9 @@ def scores(seen: Seen, shadow: Seen | None = None) -> dict[str, np.ndarray]:
 def likelihood_ratios(
     inside: np.ndarray, values: np.ndarray, shadow: tuple[np.ndarray, np.ndarray] | None = None
 ) -> np.ndarray:
-    """Log-likelihood ratio in over out of each value (runs, records), by normal distributions
-    fitted to shadow runs.
+    """Return the log-likelihood ratio in over out of each value (runs, records).
+
+    By normal distributions fitted to shadow runs.
 
     Means are a record's own with it and without it; the variance is a record's own and common to
     both, as runs are too few for two (Carlini et al. 2022 share the variance there, too). 0 where a
@@ -195,8 +207,9 @@ def _ratio(values: np.ndarray, inside: np.ndarray, known: np.ndarray) -> np.ndar
 
 
 class Found(NamedTuple):
-    """What an attack finds. tpr1, tpr01: caught at 1 and 0.1 percent false alarms, each with its 95
-    percent interval.
+    """What an attack finds.
+
+    tpr1, tpr01: caught at 1 and 0.1 percent false alarms, each with its 95 percent interval.
 
     tpr01 is missing (nan) where there are fewer than 1,000 trials without the record: they cannot
     show one false alarm in 1,000. bound: epsilon is at least this, with 95 percent confidence.
@@ -216,7 +229,7 @@ class Found(NamedTuple):
 
 
 def judge(seen: Seen, delta: float) -> dict[str, Found]:
-    """What every attack finds.
+    """Return what every attack finds.
 
     Rates and AUC are over all runs, leave-one-run-out. For the bound, likelihood ratios and the
     number of guesses are chosen on the first half of the runs and judged on the second.
@@ -235,8 +248,9 @@ def judge(seen: Seen, delta: float) -> dict[str, Found]:
 
 
 def rates(inside: np.ndarray, score: np.ndarray) -> tuple[float, ...]:
-    """AUC; then true positive rate, low and high at 1 and at 0.1 percent false positives: the first
-    seven of Found.
+    """Return AUC, and true positive rates at 1 and at 0.1 percent false positives.
+
+    Each rate with low and high: the first seven of Found.
 
     The threshold is the lowest that accuses no more than this share of the records that are
     outside. Records of the same run share a table, which the intervals (Clopper-Pearson) do not
@@ -262,15 +276,17 @@ PLANS = [plan for plan in product(SHARES, SHARES) if sum(plan)]
 def best_plan(
     inside: np.ndarray, score: np.ndarray, delta: float
 ) -> tuple[float, tuple[float, float]]:
-    """The largest bound and its plan: which share of trials to call inside, and which outside."""
+    """Return the largest bound and its plan.
+
+    The plan: which share of trials to call inside, and which outside.
+    """
     return max((plan_bound(inside, score, plan, delta), plan) for plan in PLANS)
 
 
 def plan_bound(
     inside: np.ndarray, score: np.ndarray, plan: tuple[float, float], delta: float
 ) -> float:
-    """The bound from guessing the coins of the highest and of the lowest scores, and of no
-    other."""
+    """Return the bound from guessing the coins of the highest and of the lowest scores alone."""
     truth = inside.ravel()[np.argsort(score.ravel(), kind="stable")]
     top, bottom = (int(share * len(truth)) for share in plan)
     correct = int(truth[len(truth) - top :].sum() + (~truth[:bottom]).sum())

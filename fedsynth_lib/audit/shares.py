@@ -1,5 +1,6 @@
-"""What a participant learns who subtracts its own share of noise that clients made together: exact,
-by densities.
+"""What a participant learns who subtracts its own share of noise that clients made together.
+
+Exact, by densities.
 
 A share is the difference of two negative binomial variables of size 1 / shares; all honest ones
 together are one of size honest / shares. Of size 1 that is discrete Laplace noise; of a smaller
@@ -14,8 +15,9 @@ LEAST = 1e-9  # densities below are left out: a convolution has errors of that s
 
 
 def largest_loss(scale: float, *, honest: int, shares: int) -> float:
-    """The largest log ratio of the noise at neighbouring whole numbers: the pure epsilon of a
-    count, exactly.
+    """Return the largest log ratio of the noise at neighbouring whole numbers.
+
+    It is the pure epsilon of a count, exactly.
 
     scale: of the discrete Laplace noise that `shares` shares make. honest: shares that the observer
         does not know.

@@ -1,4 +1,4 @@
-"""Is anything that a run shows an exact function of the rows?
+"""Whether anything that a run shows is an exact function of the rows.
 
 The same two tables, with the record and without it, and a few noises each, repeated from numbers. A
 number that no noise moves, but the record does, was released exactly: whoever sees it knows whether
@@ -63,8 +63,10 @@ NETWORK = {
 
 
 def usual(case: Case) -> Case:
-    """The case with a small table of numbers and categories, and the method's ordinary settings,
-    shortened."""
+    """Return the case with a small table of numbers and categories.
+
+    And the method's ordinary settings, shortened.
+    """
     plain = case.method.Config()
     options = {name: value for name, value in SMALL.items() if name in vars(plain)}
     if isinstance(getattr(plain, "hidden", None), int):
@@ -81,7 +83,7 @@ def usual(case: Case) -> Case:
 
 
 def without_numbers(case: Case) -> Case:
-    """The case with the categories alone."""
+    """Return the case with the categories alone."""
     places = [place for place, column in enumerate(SCHEMA.columns) if column.kind == "categorical"]
     rows = [tuple(row[place] for place in places) for row in (*OTHERS, TARGET)]
     degree = {"degree": 1} if hasattr(case.config, "degree") else {}
@@ -95,8 +97,10 @@ def without_numbers(case: Case) -> Case:
 
 
 def numbered(number: int) -> type[flower.Job]:
-    """A job whose noise and other draws of clients come from a number: equal in two runs that
-    differ in their rows."""
+    """Return a job whose noise and other draws of clients come from a number.
+
+    They are equal in two runs that differ in their rows.
+    """
     return type("Numbered", (flower.Job,), {"stream": lambda job, *path: stream(number, *path)})
 
 
@@ -121,8 +125,9 @@ def items(seen: Seen, case: Case) -> dict[str, Any]:
 
 
 def exact(without: Sequence[Mapping[str, Any]], there: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What tells the two tables apart whatever the noise: names, keys, shapes, texts and elements
-    of arrays.
+    """Return what distinguishes the two tables whatever the noise.
+
+    Names, keys, shapes, texts and elements of arrays.
 
     without, there: what runs with several noises showed, of either table.
     """
@@ -153,7 +158,7 @@ def _differences(
 
 
 def audit(case: Case, clients: int = 3) -> list[str]:
-    """What a run of the case shows exactly; empty for a method that is as private as it says."""
+    """Return what a run of the case shows exactly; empty for a method as private as it says."""
     shown = {}
     for present in (False, True):
         scenarios = [Scenario(case, clients, job_type=numbered(number)) for number in NOISES]
@@ -162,5 +167,5 @@ def audit(case: Case, clients: int = 3) -> list[str]:
 
 
 def audit_method(key: str, clients: int = 3) -> list[str]:
-    """The audit of a method with its ordinary settings on an ordinary table."""
+    """Audit a method with its ordinary settings on an ordinary table."""
     return audit(usual(case_of(key)), clients)

@@ -1,5 +1,7 @@
-"""The audit's table: one line for each method and number of clients, the file that keeps finished
-lines, and the command that measures what is missing of them."""
+"""The audit's table: one line for each method and number of clients.
+
+The file that keeps finished lines, and the command that measures what is missing of them.
+"""
 
 import sys
 import time
@@ -24,15 +26,17 @@ def is_current(line: Line) -> bool:
 
 
 def current() -> list[Line]:
-    """The finished lines of the code as it is now; others are no measurement of it."""
+    """Return the finished lines of the code as it is now; others are no measurement of it."""
     return [line for line in load() if is_current(line)]
 
 
 def measure_missing(
     keys: Sequence[str], runs: int, *, until: float, again: bool, say: Callable[[str], None]
 ) -> list[Line]:
-    """Measure, and keep, what no finished line says of the code as it is now, or with fewer runs;
-    all with `again`. None begins after `until` (monotonic time). The lines that were measured.
+    """Measure, and keep, what no finished line says of the code as it is now.
+
+    Or with fewer runs; all with `again`. None begins after `until` (monotonic time). Returns the
+    lines that were measured.
 
     One client first for all methods, so that a short audit sees each of them.
     """
@@ -69,7 +73,7 @@ def save(line: Line) -> None:
 
 
 def as_frame(lines: Iterable[Line]) -> pd.DataFrame:
-    """A row for each line, and all columns where there is none."""
+    """Return a row for each line, and all columns where there is none."""
     columns = [each.name for each in fields(Line)]
     return pd.DataFrame([asdict(line) for line in lines], columns=columns)
 
@@ -92,7 +96,7 @@ HEADINGS = {
 
 
 def printed(lines: Sequence[Line]) -> str:
-    """The lines as text."""
+    """Write the lines as text."""
     frame = as_frame(lines).sort_values(["clients"], kind="stable")
     shown = frame[list(HEADINGS)].rename(columns=HEADINGS)
     return shown.to_string(index=False, float_format=lambda x: f"{x:.3g}")
@@ -124,7 +128,7 @@ bounds are measured without --quick."""
 
 
 def check(keys: Sequence[str], say: Callable[[str], None]) -> list[str]:
-    """What is wrong with these methods, a sentence each, which are printed."""
+    """Return what is wrong with these methods, a sentence each, which are printed."""
     found = []
     for name, judge in CHECKS.items():
         begin = time.monotonic()
@@ -161,8 +165,9 @@ def audit(
     again: bool = False,
     quick: bool = False,
 ) -> int:
-    """Audit methods, all private ones where none is named, and print what was found; the exit
-    status.
+    """Audit methods, all private ones where none is named, and print what was found.
+
+    Returns the exit status.
 
     Finished lines are kept, as `path_of_lines` says, so that an interrupted audit goes on where it
     was; those of other code are measured again, and with `again` all. minutes: no line is begun

@@ -1,5 +1,7 @@
-"""What a server takes for an answer: of the right client, round and run, well formed, and fitting
-what the others sent. Anything else is refused by a code.
+"""What a server takes for an answer.
+
+Of the right client, round and run, well formed, and fitting what the others sent. Anything else is
+refused by a code.
 
     late        no answer within the time of a round
     failed      the client, or its node, reports an error
@@ -49,7 +51,9 @@ def size_of(dtype: str, shape: Sequence[int]) -> int:
 
 
 def view(dtype: str, shape: Sequence[int], content: bytes) -> np.ndarray:
-    """A read-only array over bytes that another party sent, which takes no memory of its own.
+    """Return a read-only array over bytes that another party sent.
+
+    It takes no memory of its own.
 
     Raises BadAnswer unless the array has exactly these bytes: a few of them cannot ask for much
     memory.
@@ -60,25 +64,27 @@ def view(dtype: str, shape: Sequence[int], content: bytes) -> np.ndarray:
 
 
 def views(record: ArrayRecord) -> Arrays:
-    """The arrays of a packed record, as `view`."""
+    """Return the arrays of a packed record, as `view`."""
     return {name: view(a.dtype, a.shape, a.data) for name, a in record.items()}
 
 
 def unpack(record: ArrayRecord) -> Arrays:
-    """New, writable arrays from a packed record."""
+    """Return new, writable arrays from a packed record."""
     return {name: values.copy() for name, values in views(record).items()}
 
 
 def in_one(arrays: Arrays) -> Arrays:
-    """The arrays as the bytes of one, behind a line that names them: Flower has a request for each
-    array, and what all clients have sent is relayed to all of them."""
+    """Return the arrays as the bytes of one, behind a line that names them.
+
+    Flower has a request for each array, and what all clients have sent is relayed to all of them.
+    """
     parts = [(name, values.dtype.str, values.shape) for name, values in arrays.items()]
     content = [json.dumps(parts).encode() + b"\n", *(v.tobytes() for v in arrays.values())]
     return {"all": np.frombuffer(b"".join(content), np.uint8)}
 
 
 def out_of_one(arrays: Arrays) -> Arrays:
-    """What `in_one` was made of, read-only; some error where it is not from there."""
+    """Return what `in_one` was made of, read-only; some error where it is not from there."""
     parts, _, content = arrays["all"].tobytes().partition(b"\n")
     found, place = {}, 0
     for name, dtype, shape in json.loads(parts):
@@ -100,7 +106,7 @@ def arrays_of(content: RecordDict, kind: str, *, finite: bool = True) -> Arrays:
 
 
 def check_sender(content: RecordDict, *, client: int, run: int, round: int) -> None:
-    """Raises BadAnswer for an answer of another client, round or run than was asked."""
+    """Raise BadAnswer for an answer of another client, round or run than was asked."""
     try:
         about = content["about"]
         said = [int(about[name]) for name in ("client", "run", "round")]
@@ -123,7 +129,7 @@ def update_of(
     smallest: int,
     finite: bool,
 ) -> Update:
-    """What a client answers in a round; raises BadAnswer.
+    """Return what a client answers in a round; raises BadAnswer.
 
     size: the number of its rows, as declared; -1: not known. smallest: fewest clients of a sum.
     finite: whether it may send no number that is none, or infinite.
@@ -155,8 +161,11 @@ def update_of(
 
 
 def misfits(updates: Mapping[int, Update], clients: Sequence[int]) -> dict[int, BadAnswer]:
-    """Clients whose summed arrays do not fit those of the others, and why: most of those whom a sum
-    is about decide; where they are no more than the others, whoever sent it is refused."""
+    """Return clients whose summed arrays do not fit those of the others, and why.
+
+    Most of those whom a sum is about decide; where they are no more than the others, the sender is
+    refused.
+    """
     found: dict[int, BadAnswer] = {}
     everyone, names = tuple(clients), {name for each in updates.values() for name in each.summed}
     for name in sorted(names):

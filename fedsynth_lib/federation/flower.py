@@ -82,21 +82,26 @@ class Job:
     mask_seed: int | None = None
 
     def __post_init__(self):
+        """Check that the job can run."""
         object.__setattr__(self, "method", Method.of(self.method))
 
     @property
     def simulated_masks(self) -> Simulated:
+        """The masks of a simulation of this job."""
         return Simulated(self.seed if self.mask_seed is None else self.mask_seed)
 
     @property
     def secret(self) -> bool:
-        """Whether all that touches rows is drawn from the operating system, which nobody else can
-        repeat."""
+        """Whether all that touches rows is drawn from the operating system.
+
+        Nobody else can repeat that.
+        """
         return self.privacy.noise_seed is None
 
     def stream(self, *path: int | str) -> np.random.Generator:
-        """What a client draws that is no noise: latent vectors, batches, conditions. In a release
-        as secret as noise.
+        """Return what a client draws from that is no noise.
+
+        Latent vectors, batches, conditions. In a release as secret as noise.
 
         Rows meet these draws in order. Were they known, one row less would give every later row
         another draw, and the sum over rows would move by far more than one row does.
@@ -104,6 +109,7 @@ class Job:
         return np.random.default_rng() if self.secret else stream(self.seed, *path)
 
     def noise(self, *path: int | str) -> Noise | None:
+        """Return the noise of this place in the run; None without noise."""
         if self.noise_multiplier is None:
             return None
         multiplier, own = self.noise_multiplier, path[0] == "client"
@@ -120,7 +126,7 @@ class Job:
         return Noise(multiplier, rng, self.secret, self.privacy.whole)
 
     def client(self, rows: np.ndarray, index: int, num_clients: int, memory: Arrays) -> Client:
-        """A client as `client_step` sees it in a round of so many."""
+        """Return a client as `client_step` sees it in a round of so many."""
         size = -1 if self.sizes is None else self.sizes[index]
         return Client(rows, index, num_clients, memory, size, self.privacy.shares(num_clients))
 
@@ -129,7 +135,7 @@ class Job:
         return list(self.method.schedule(self.domain, self.config))
 
     def participants(self, draw: int, share: float) -> list[int]:
-        """The clients of a draw, each in it with probability `share`; drawn again if nobody is."""
+        """Draw the clients of a round, each with probability `share`; again if nobody is in it."""
         if share >= 1:
             return list(range(self.num_clients))  # as would come out of any draw
         rng = stream(self.seed, "participants", draw)
@@ -139,8 +145,11 @@ class Job:
                 return chosen
 
     def check(self, sent: Arrays, number: int) -> None:
-        """Raises BadBroadcast unless a client may be sent these arrays in this round, as it knows
-        from its own copy of the job. No row has a part in it."""
+        """Check that a client may be sent these arrays in this round.
+
+        Raises BadBroadcast, by what the client knows from its own copy of the job. No row has a
+        part in it.
+        """
         if self.method.check_broadcast is None:
             return
         try:
@@ -149,8 +158,10 @@ class Job:
             raise BadBroadcast() from error
 
     def answered(self, sent: Arrays, client: Client, number: int) -> Update:
-        """A client's update of a round to which it was sent these arrays, which were checked; with
-        its marks."""
+        """Return a client's update of a round to which it was sent these arrays, with its marks.
+
+        They were checked.
+        """
         update = self.method.client_step(
             sent,
             client,
@@ -170,8 +181,10 @@ class Job:
     def served(
         self, state: Arrays, updates: Sequence[Update], number: int
     ) -> tuple[Arrays, list[Charge]]:
-        """The server's state after a round of these updates, and what the round cost: the charges
-        of the clients, which have their marks already, and the server's own."""
+        """Return the server's state after a round of these updates, and what the round cost.
+
+        The charges of the clients, which have their marks already, and the server's own.
+        """
         state, own = self.method.server_step(
             state,
             updates,
@@ -195,12 +208,15 @@ class Outcome:
     earlier: dict[str, int] = field(default_factory=dict)
 
     def bytes(self, direction: str) -> int:
+        """Return the bytes of all messages in a direction."""
         return sum(line["bytes"] for line in self.traffic if line["direction"] == direction)
 
 
 def pack(arrays: Arrays) -> ArrayRecord:
-    """Arrays as bytes in a Flower record; plain bytes, which take a tenth of the time of Flower's
-    npy files."""
+    """Return arrays as bytes in a Flower record.
+
+    Plain bytes, which take a tenth of the time of Flower's npy files.
+    """
     return ArrayRecord(
         array_dict={
             name: Array(
@@ -217,8 +233,9 @@ def client_app(
     ledger: ClientLedger | None = None,
     masks: Masks | None = None,
 ) -> ClientApp:
-    """The ClientApp of a job; `load_rows(index)` gives the encoded rows of client `index`, in its
-    own process.
+    """Return the ClientApp of a job.
+
+    `load_rows(index)` gives the encoded rows of client `index`, in its own process.
 
     It answers every round of the job's schedule once, with the clients that the schedule draws, and
     nothing else, whatever the server asks: it first checks the request, then what was sent, and
@@ -313,8 +330,9 @@ def client_app(
 def check_request(
     schedule: list[list[int]], last: int, index: int, number: int, clients: list[int]
 ) -> None:
-    """Refuses what the schedule does not have, so that no server gets more out of a client than the
-    plan has paid for.
+    """Refuse what the schedule does not have.
+
+    So no server gets more out of a client than the plan has paid for.
 
     A round twice is two draws of noise about the same rows. Other clients than planned are another
     share of the noise, and masks of a sum that might have one member only.
@@ -337,8 +355,10 @@ def check_request(
 
 
 def loaded(load: Callable[[], Answer]) -> Answer:
-    """What a client reads from its own files. Of rows that do not fit, others may know the column:
-    that is so whatever they have sent."""
+    """Return what a client reads from its own files.
+
+    Of rows that do not fit, others may know the column: that is so whatever they have sent.
+    """
     try:
         return load()
     except BadRows as error:
@@ -348,7 +368,7 @@ def loaded(load: Callable[[], Answer]) -> Answer:
 def guarded(
     answer: Callable[[Message, Context], Message], message: Message, context: Context
 ) -> Message:
-    """The answer; where it fails, what others may know of why."""
+    """Return the answer; where it fails, what others may know of why."""
     try:
         return answer(message, context)
     except Refused:
@@ -359,8 +379,10 @@ def guarded(
 
 
 def told(error: Exception) -> str:
-    """What others may know of an error at a client: the sentences that are written for them, or
-    that there was one. Neither depends on rows."""
+    """Return what others may know of an error at a client.
+
+    The sentences that are written for them, or that there was one. Neither depends on rows.
+    """
     return str(error) if isinstance(error, Refused | BadBroadcast) else UNANSWERED
 
 
@@ -373,8 +395,9 @@ def server_app(
     prove: Proof = lambda *_: None,
     before: Callable[[dict[int, int]], None] = lambda _: None,
 ) -> ServerApp:
-    """The ServerApp of a job; it fills `outcome` and calls `after_round(round, all charges so
-    far)`.
+    """Return the ServerApp of a job.
+
+    It fills `outcome` and calls `after_round(round, all charges so far)`.
 
     masks: of the secure sums, as the clients have them; None: those of a simulation.
     timeout: seconds that clients have for an answer; None: as long as they take.
@@ -423,8 +446,9 @@ def server_app(
 def check_stated(
     stated: Mapping[int, Sequence[Charge]], charges: Sequence[Charge], number: int
 ) -> None:
-    """Raises RuntimeError where a client says that it has given more to secure sums than the
-    statement of the run would have.
+    """Check that no client says it has given more to secure sums than the statement would have.
+
+    Raises RuntimeError.
 
     stated: of each client, over all rounds so far. charges: of the run so far.
     """
@@ -465,7 +489,10 @@ class Asking:
         sizes: tuple[int, ...] | None,
         masks: Opening,
     ) -> list[Update]:
-        """The clients' updates in order of their index; RuntimeError where too few are left."""
+        """Return the clients' updates in order of their index.
+
+        RuntimeError where too few are left.
+        """
 
         def read(client: int, content: RecordDict) -> Update:
             size = -1 if sizes is None else sizes[client]
@@ -518,7 +545,7 @@ class Asking:
         number: int,
         read: Callable[[int, RecordDict], Answer],
     ) -> dict[int, Answer]:
-        """What `read` makes of the answers, by client; whoever has none is gone."""
+        """Return what `read` makes of the answers, by client; a client that has none is gone."""
         asked = [client for client in questions if client not in self.gone]
         messages = {
             client: Message(
@@ -555,13 +582,14 @@ class Asking:
         return found
 
     def refuse(self, number: int, client: int, why: BadAnswer) -> None:
+        """Note that a client's answer was refused, and why; it is gone."""
         self.gone[client] = why
         line = {"round": number, "client": client, "code": why.code, "why": why.why}
         self.outcome.refused.append(line)
 
     @contextmanager
     def refusing(self, number: int) -> Iterator[None]:
-        """Ends the run where masks cannot be agreed on or opened."""
+        """End the run where masks cannot be agreed on or opened."""
         try:
             yield
         except BadAnswer as error:
@@ -571,14 +599,14 @@ class Asking:
 
 
 def _is_reply(reply: Message, message: Message) -> bool:
-    """An answer comes from the node that was asked; an error may come from the SuperLink."""
+    """Whether an answer comes from the node that was asked; an error may be the SuperLink's."""
     if reply.has_error():
         return reply.metadata.reply_to_message_id == message.metadata.message_id
     return reply.metadata.src_node_id == message.metadata.dst_node_id
 
 
 def _only(replies: list[Message], otherwise: str) -> Message:
-    """A client's one answer; BadAnswer where there is none, or more.
+    """Return a client's one answer; BadAnswer where there is none, or more.
 
     otherwise: an error that is said of somebody who has not answered.
     """
@@ -598,7 +626,7 @@ def _reasons(refused: Mapping[int, BadAnswer]) -> str:
 
 
 def public(state: Arrays) -> Arrays:
-    """The state without what never leaves the server."""
+    """Return the state without what never leaves the server."""
     return {name: values for name, values in state.items() if not name.startswith(SECRET)}
 
 
@@ -652,8 +680,9 @@ def _traffic(
 
 
 class LocalGrid(Grid):
-    """Flower's Grid in this process: messages go straight to the ClientApp, exceptions come
-    straight back.
+    """Flower's Grid in this process.
+
+    Messages go straight to the ClientApp, exceptions come straight back.
 
     Here the server is the developer who holds all rows, so an error comes as it is, not as what a
     client would send. Each client keeps one Context, so its memory lasts as it would at a
@@ -676,21 +705,26 @@ class LocalGrid(Grid):
         }
 
     def set_run(self, run: Any) -> None:
+        """Raise RuntimeError: this grid has one run, which is always the same."""
         raise RuntimeError("the in-process grid has one run, which is always the same")
 
     @property
     def run(self) -> Any:
+        """The run."""
         raise RuntimeError("the in-process grid has one run, which is always the same")
 
     def create_message(self, content, message_type, dst_node_id, group_id, ttl=None) -> Message:
+        """Make a message to a node."""
         return Message(
             content, dst_node_id=dst_node_id, message_type=message_type, group_id=group_id, ttl=ttl
         )
 
     def get_node_ids(self) -> Iterable[int]:
+        """Return the ids of all nodes."""
         return list(self._contexts)
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Let the ClientApp answer each message at once; return the messages' ids."""
         ids = []
         for message in messages:
             key = str(uuid4())
@@ -706,11 +740,13 @@ class LocalGrid(Grid):
         return ids
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Return the answers to these messages."""
         return [self._replies.pop(key) for key in message_ids if key in self._replies]
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
+        """Send messages, and return their answers."""
         return self.pull_messages(self.push_messages(messages))
 
 

@@ -23,12 +23,16 @@ class Ask(Protocol):
 
     def __call__(
         self, phase: str, questions: Mapping[int, Arrays], check: Check
-    ) -> dict[int, Arrays]: ...
+    ) -> dict[int, Arrays]:
+        """Ask clients in a phase; return their checked answers."""
+        ...
 
 
 class Masks(Protocol):
-    """A client's part. secrets: what the client keeps over the rounds of a run; it never
-    travels."""
+    """A client's part.
+
+    secrets: what the client keeps over the rounds of a run; it never travels.
+    """
 
     def mask(
         self,
@@ -41,15 +45,19 @@ class Masks(Protocol):
         groups: Mapping[str, Sequence[int]],
         secrets: Arrays,
     ) -> Arrays:
-        """Integer arrays as uint64 arrays of which the server learns the sums alone; Refused where
-        it would learn more."""
+        """Return integer arrays as uint64 arrays of which the server learns the sums alone.
+
+        Raises Refused where it would learn more.
+        """
         ...
 
     def reply(
         self, phase: str, question: Arrays, *, client: int, run: int, secrets: Arrays
     ) -> Arrays:
-        """The answer to a server that agrees on masks or opens a sum; Refused where it does not
-        keep to the protocol."""
+        """Return the answer to a server that agrees on masks or opens a sum.
+
+        Raises Refused where it does not keep to the protocol.
+        """
         ...
 
 
@@ -71,8 +79,10 @@ class Opening(Protocol):
     def opened(
         self, updates: list[Update], *, clients: Sequence[int], round: int, ask: Ask
     ) -> list[Update]:
-        """Updates whose summed arrays add up to the sums over the clients that have answered;
-        BadAnswer where too few help to open them."""
+        """Return updates whose summed arrays add up to the sums over the clients that answered.
+
+        BadAnswer where too few help to open them.
+        """
         ...
 
 
@@ -96,6 +106,7 @@ class Simulated:
         groups: Mapping[str, Sequence[int]],
         secrets: Arrays,
     ) -> Arrays:
+        """Mask the arrays by `core/secure_sum.py`."""
         return secure_sum.mask(
             arrays, client=client, clients=clients, round=round, seed=self.seed, groups=groups
         )
@@ -103,6 +114,7 @@ class Simulated:
     def reply(
         self, phase: str, question: Arrays, *, client: int, run: int, secrets: Arrays
     ) -> Arrays:
+        """Raise Refused: a simulation has no keys."""
         raise Refused(f"client {client}: the masks of this run are simulated; there are no keys.")
 
     def agree(self, ask: Ask, run: int) -> None:

@@ -10,8 +10,10 @@ from types import SimpleNamespace
 
 @contextmanager
 def peak_memory(every: float = 0.02) -> Iterator[SimpleNamespace]:
-    """Its `gib` is, at the end, what was resident at most beyond the start; looks at it
-    `every` seconds. It is NaN in a browser, which has neither psutil nor threads."""
+    """Measure what is resident at most beyond the start, at the end as `gib`.
+
+    Looks at it `every` seconds. It is NaN in a browser, which has neither psutil nor threads.
+    """
     if sys.platform == "emscripten":
         yield SimpleNamespace(gib=math.nan)
         return

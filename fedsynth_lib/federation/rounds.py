@@ -1,8 +1,8 @@
-"""The rounds of a run by a method's verbs alone, in a fraction of the time that messages take: for
-audits, which make thousands of runs, and to look at what a run keeps to itself.
+"""The rounds of a run by a method's verbs alone, in a fraction of the time of messages.
 
-With the same draws they are those of the apps; a test says so of every method. Masks are left out:
-they cancel in the sums.
+For audits, which make thousands of runs, and to look at what a run keeps to itself. With the same
+draws they are those of the apps; a test says so of every method. Masks are left out: they cancel in
+the sums.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,8 +17,11 @@ from fedsynth_lib.federation.flower import Job, public
 
 
 class Round(NamedTuple):
-    """What clients were sent, what the server got from each, its state afterwards with what it
-    keeps secret, and what the round cost."""
+    """A round.
+
+    What clients were sent, what the server got from each, its state afterwards with what it keeps
+    secret, and what the round cost.
+    """
 
     sent: Arrays
     updates: list[Update]
@@ -44,7 +47,7 @@ def run_rounds(job: Job, rows: Sequence[np.ndarray]) -> Iterator[Round]:
 
 
 def received(update: Update) -> Update:
-    """An update as its server gets it, without a wire and masks."""
+    """Return an update as its server gets it, without a wire and masks."""
     summed = {name: secure_sum.whole(name, values) for name, values in update.summed.items()}
     return replace(update, arrays=copied(update.arrays), summed=summed)
 

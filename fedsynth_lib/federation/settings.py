@@ -52,8 +52,10 @@ RUNTIMES: dict[str, Callable] = {"in_process": flower.run_in_process, "ray": flo
 
 
 def as_counted(method: Method, form: Form, config: Any) -> tuple[Schema, Any, Counted | None]:
-    """The schema and the settings with which a method is run on a table of this form, and the way
-    back from its rows: gaps are a level of their own where the method counts."""
+    """Return schema and settings of a method on a table of this form, and the way back.
+
+    That is from its rows: gaps are a level of their own where the method counts.
+    """
     counted = Counted.of(form, method.encoder(form.schema, config))
     if counted is None:
         return form.schema, config, None
@@ -155,8 +157,10 @@ def planned(
     sizes: Sequence[int] | None = None,
     before: Sequence[Charge] = (),
 ) -> tuple[flower.Job, Encoder]:
-    """The job of a run and the encoder of its rows, with noise calibrated to the budget: all of
-    `federated`, and all of its refusals, before a row is encoded."""
+    """Plan a run: its job and the encoder of its rows, with noise calibrated to the budget.
+
+    All of `federated`, and all of its refusals, before a row is encoded.
+    """
     checked_seed(seed)
     _check_parts(parts, len(table.frame), table.key, declared=sizes is not None)
     sizes = (
@@ -177,8 +181,10 @@ def job_of(
     seed: int = 0,
     before: Sequence[Charge] = (),
 ) -> tuple[flower.Job, Encoder]:
-    """`planned`, from what is public alone: the schema, and the number of rows that each client is
-    taken to have."""
+    """Plan a run as `planned` from what is public alone.
+
+    The schema, and the number of rows that each client is taken to have.
+    """
     method = Method.of(method)
     config = method.Config() if config is None else config
     encoder = method.encoder(schema, config)
@@ -216,7 +222,7 @@ def statement_of(
     before: Sequence[Charge] = (),
     adversary: str = "",
 ) -> dict:
-    """The privacy statement of a finished run.
+    """Return the privacy statement of a finished run.
 
     public_inputs: what is said of the schema. declared: whether the numbers of rows were, or were
         counted (with noise, where `before` says so). adversary: where the method's own words, or
@@ -237,7 +243,7 @@ def statement_of(
 
 
 def _audit_of(method: Method) -> Measured | None:
-    """What the committed audit says of a registered method, if of the code as it is now."""
+    """Return what the committed audit says of a registered method, if of the code as it is now."""
     key = key_of(method)
     return measured(key, method) if key else None
 
@@ -286,7 +292,7 @@ STOPPED = (
 
 
 def _size_input(declared: bool, before: Sequence[Charge]) -> str:
-    """What the statement says of the number of rows."""
+    """Write what the statement says of the number of rows."""
     noisy = (
         "the number of rows of each client as it was counted with noise before the run; the true "
         "one has no other part"
@@ -297,8 +303,9 @@ def _size_input(declared: bool, before: Sequence[Charge]) -> str:
 
 
 def _read_from_rows(table: Table, privacy: Privacy) -> list[Charge]:
-    """The release that somebody's own table makes through ranges and categories which its schema
-    takes from its rows.
+    """Return the release that somebody's own table makes through ranges and categories.
+
+    Those which its schema takes from its rows.
 
     Raises BadInput for noise that is fit for release: nothing would protect what such a schema
     says.
@@ -315,13 +322,15 @@ def _read_from_rows(table: Table, privacy: Privacy) -> list[Charge]:
 
 
 def declared_inputs(form: Form | None) -> list[str]:
-    """What the statement of a private run says of the schema: that it is public, all that it
-    declares, and what becomes of rows that do not fit it."""
+    """Return what the statement of a private run says of the schema.
+
+    That it is public, all that it declares, and what becomes of rows that do not fit it.
+    """
     return [PUBLIC[0], *(form.public if form else ()), CLAMPED, STOPPED]
 
 
 def _schema_inputs(table: Table, privacy: Privacy) -> list[str]:
-    """What the statement says of the schema, and which of it is known from the published rows."""
+    """Return what the statement says of the schema, and which of it the published rows show."""
     names = ", ".join(table.schema.from_rows) if table.data != "own" else ""
     taken = [
         "ranges and categories known from a summary of the published rows, as if they were "
@@ -333,7 +342,7 @@ def _schema_inputs(table: Table, privacy: Privacy) -> list[str]:
 
 
 def client_seed(seed: int, index: int) -> int:
-    """The seed of a client that runs alone: different for every client."""
+    """Return the seed of a client that runs alone: different for every client."""
     return int(stream(seed, "local", index).integers(2**31))
 
 
@@ -345,8 +354,9 @@ def noise_for(
     privacy: Privacy,
     before: Sequence[Charge] = (),
 ) -> float | None:
-    """The noise multiplier of a run: calibrated to the budget once for all rounds, or the given one
-    if it fits.
+    """Return the noise multiplier of a run.
+
+    Calibrated to the budget once for all rounds, or the given one if it fits.
 
     client_rows: rows of each client. before: charges that the budget pays as well.
     Raises BudgetExceeded if the given multiplier is too small.
@@ -399,8 +409,10 @@ def _promised(
     privacy: Privacy,
     before: Sequence[Charge] = (),
 ) -> list[Profile]:
-    """What the records of each client will pay, all of which `noise_for` found to be within the
-    budget."""
+    """Return what the records of each client will pay.
+
+    `noise_for` found all of it to be within the budget.
+    """
     own = multiplier if isinstance(multiplier, tuple) else (multiplier,) * len(sizes)
     plans = [
         [*before, *method.plan(noise, domain, rows, config)]
@@ -419,8 +431,10 @@ def _checked_sizes(sizes: Sequence[int], parts: Sequence[np.ndarray], name: str)
 
 
 def _check_parts(parts: Sequence[np.ndarray], num_rows: int, name: str, *, declared: bool) -> None:
-    """Clients must be disjoint: parallel composition rests on it; and none of them empty, but where
-    their sizes are `declared`."""
+    """Check that clients are disjoint: parallel composition rests on it.
+
+    And that none of them is empty, but where their sizes are `declared`.
+    """
     for index, part in enumerate(parts):
         if len(part) and np.asarray(part).dtype.kind not in "iu":
             raise BadInput(
@@ -445,15 +459,17 @@ __all__ = ["BudgetExceeded", "central", "client_seed", "federated", "local", "no
 
 
 def configured(method: Method, *levels: Mapping[str, Any] | None) -> Any:
-    """The method's settings, of several levels the later before the earlier; lists, as files have
-    them, are tuples."""
+    """Return the method's settings, of several levels the later before the earlier.
+
+    Lists, as files have them, are tuples.
+    """
     own = {name: value for level in levels for name, value in (level or {}).items()}
     plain = {name: tuple(v) if isinstance(v, list) else v for name, v in own.items()}
     return method.Config(**plain)
 
 
 def guarantee(epsilon: float | None, delta: float, **options: Any) -> Privacy:
-    """The guarantee asked for; none where epsilon is infinite. options: of Privacy."""
+    """Return the guarantee asked for; none where epsilon is infinite. options: of Privacy."""
     if epsilon is None or np.isinf(epsilon):
         return Privacy()
     return Privacy(epsilon, delta, reproduction=True, **options)
