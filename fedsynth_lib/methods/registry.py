@@ -54,30 +54,38 @@ REGISTRY: dict[str, Entry] = {
 
 
 class Methods(MutableMapping[str, Method]):
-    """Key -> method: those of REGISTRY, each loaded at its first use, and those that `register`
-    added."""
+    """Methods by key.
+
+    Those of REGISTRY, each loaded at its first use, and those that `register` added.
+    """
 
     def __init__(self) -> None:
         self._registered: dict[str, Method] = {}
 
     def __getitem__(self, key: str) -> Method:
+        """Return a method, loaded where it was not used before."""
         if key in self._registered:
             return self._registered[key]
         return load(REGISTRY[key].source)
 
     def __setitem__(self, key: str, method: Method) -> None:
+        """Add a method."""
         self._registered[key] = method
 
     def __delitem__(self, key: str) -> None:
+        """Remove a method that was added."""
         del self._registered[key]
 
     def __iter__(self) -> Iterator[str]:
+        """Iterate over the keys."""
         return iter(REGISTRY | self._registered)
 
     def __len__(self) -> int:
+        """Return the number of methods."""
         return len(REGISTRY | self._registered)
 
     def __contains__(self, key: object) -> bool:  # Mapping's own would load it
+        """Whether there is a method of this key, without loading it."""
         return key in REGISTRY or key in self._registered
 
 

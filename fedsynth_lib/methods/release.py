@@ -18,8 +18,10 @@ FEW, BINS_OF_FEW = 2_000, 16
 
 
 def private_config(method: Method) -> Any:
-    """The method's defaults with everything it releases protected and all clients in every
-    round."""
+    """Return the method's defaults with everything protected and all clients in every round.
+
+    Everything that it releases.
+    """
     config = method.Config()
     if not getattr(config, "private", True):
         raise BadInput(
@@ -57,21 +59,25 @@ def fitting(config: Any, schema: Schema, num_rows: float, epsilon: float) -> Any
 
 
 def chooses_bins(config: Any) -> bool:
-    """Whether bins of these settings are private or equal as public numbers say; of most methods
-    nobody has measured from where on private bins pay (`BinSettings`)."""
+    """Whether bins of these settings are private or equal as public numbers say.
+
+    Of most methods nobody has measured from where on private bins pay (`BinSettings`).
+    """
     return getattr(config, "PRIVATE_BINS_FROM", None) is not None
 
 
 def settings(method: Method, schema: Schema, num_rows: float, epsilon: float) -> dict[str, Any]:
-    """What a release of so many rows has otherwise than the method's defaults, by name."""
+    """Return what a release of so many rows has otherwise than the defaults, by name."""
     usual = asdict(method.Config())
     chosen = asdict(fitting(private_config(method), schema, num_rows, epsilon))
     return {name: value for name, value in chosen.items() if value != usual[name]}
 
 
 def measured_together(state: Arrays, config: Any) -> list[tuple[int, ...]] | None:
-    """The groups of two columns and more that a finished run measured together; None of a network,
-    which learns from whole rows."""
+    """Return the groups of two columns and more that a finished run measured together.
+
+    None of a network, which learns from whole rows.
+    """
     from fedsynth_lib.methods.marginals.marginal_state import tables_of
 
     if tables := tables_of(state, "potential"):  # of a graphical model

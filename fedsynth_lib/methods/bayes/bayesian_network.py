@@ -1,5 +1,6 @@
-"""Bayesian network over clients: FedBN (Martinez Duarte 2024, chapter 3), after PrivBayes (Zhang et
-al. 2017).
+"""Bayesian network over clients: FedBN, after PrivBayes.
+
+Sources: Martinez Duarte 2024, chapter 3; Zhang et al. 2017.
 
 What crosses the wire, as published: in every search round a client sends its best network and the
 server sends all of them back; in the vote each client sends its fitness of every network; then the
@@ -46,8 +47,10 @@ MAX_CELLS = 20_000_000  # of one joint table: more would neither fit in memory n
 
 @dataclass(frozen=True)
 class Config(BinSettings):
-    """Defaults: the software's [T] and the protocol's resolutions; section 6 has the tuned values
-    per table.
+    """Settings of FedBN.
+
+    Defaults: the software's [T] and the protocol's resolutions; section 6 has the tuned values per
+    table.
 
     bins: equal-width bins of a numeric column; "private" has bins that follow noisy counts
         (`marginals/private_bins.py`), for which the part `fine_share` of epsilon pays; what else
@@ -65,6 +68,7 @@ class Config(BinSettings):
     fine_share: float = 0.1
 
     def __post_init__(self):
+        """Check settings together."""
         self.check_bins()
         if (
             self.degree < 1
@@ -85,16 +89,21 @@ class Config(BinSettings):
 
     @property
     def search_rounds(self) -> int:
+        """Rounds of the search at the clients."""
         return self.generations // self.interval
 
     @property
     def rounds(self) -> int:
-        """Search rounds, the vote and the counts; with a private structure the pair scores and the
-        counts."""
+        """Rounds of a run.
+
+        Search rounds, the vote and the counts; with a private structure the pair scores and the
+        counts.
+        """
         return 2 if self.private_structure else self.search_rounds + 2
 
 
 def encoder(schema: Schema, config: Config) -> EqualWidthBins:
+    """Return equal-width bins of numeric columns."""
     return private_bins.encoder(schema, config.bins)
 
 
@@ -105,8 +114,11 @@ def schedule(domain: Domain, config: Config) -> list[tuple[int, float]]:
 
 
 def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config) -> list[Charge]:
-    """`d - k` noisy tables, the fine counts if any, and the pair scores if the structure is
-    private; costs 1 / noise_multiplier in all. Else what the search releases without noise."""
+    """Return the charges of a run, which cost 1 / noise_multiplier in all.
+
+    `d - k` noisy tables, the fine counts if any, and the pair scores if the structure is private.
+    Else what the search releases without noise.
+    """
     columns, long = len(domain.names), private_bins.long_in(domain, config)
     _check_degree(columns, config.degree)
     charges = [_tables_charge(noise_multiplier, columns, len(long), config)]
@@ -153,8 +165,11 @@ def broadcast(state: Arrays, config: Config) -> Arrays:
 
 
 def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
-    """Networks of the declared columns: none at first, then those of the last search round, and
-    for the counts one, so that there are as many tables as are paid for."""
+    """Check that networks are of the declared columns.
+
+    None at first, then those of the last search round, and for the counts one, so that there are as
+    many tables as are paid for.
+    """
     d, k = len(domain.names), config.degree
     expected: dict[str, Any] = {"levels": np.array(domain.levels)}
     number = round
@@ -200,8 +215,10 @@ def server_step(
     noise: Noise | None,
     rng: np.random.Generator,
 ) -> tuple[Arrays, list[Charge]]:
-    """Form bins, collect networks, pick the one with the highest mean fitness, or turn noisy counts
-    into conditionals."""
+    """Form bins, collect networks, pick the fittest, or turn noisy counts into conditionals.
+
+    The fittest has the highest mean fitness.
+    """
     stage = _stage(state, config)
     state = {**state, "round": state["round"] + 1}
     if stage == "search":
@@ -265,8 +282,10 @@ def _stage(state: Arrays, config: Config) -> str:
 
 
 def _evolve(state: Arrays, client: Client, config: Config, rng: np.random.Generator) -> Update:
-    """Algorithm 3.3, ClientUpdate: some generations on the client's own population; its best
-    network leaves."""
+    """Let the client's own population evolve for some generations; its best network leaves.
+
+    Algorithm 3.3, ClientUpdate.
+    """
     if "scores" not in client.memory:
         client.memory["scores"] = search.mutual_information(client.rows, state["levels"])
         population = search.random_population(
@@ -290,8 +309,10 @@ def _evolve(state: Arrays, client: Client, config: Config, rng: np.random.Genera
 
 
 def _vote(state: Arrays, client: Client) -> Update:
-    """Algorithm 3.3, ClientEvaluate: the fitness of every received network on the client's own
-    rows."""
+    """Return the fitness of every received network on the client's own rows.
+
+    Algorithm 3.3, ClientEvaluate.
+    """
     networks = search.Population(state["orders"], state["candidates"])
     fitness = search.fitness(networks, client.memory["scores"])
     return Update({"fitness": fitness}, spent=[Charge(FITNESS, "unprotected")])
@@ -309,8 +330,10 @@ def _search_alone(
 
 
 def _count_fine(state: Arrays, client: Client, config: Config, noise: Noise | None) -> Update:
-    """The client's fine counts with its share of the noise; only the sum is seen. One more row
-    raises one count of each long column by 1."""
+    """Return the client's fine counts with its share of the noise; only the sum is seen.
+
+    One more row raises one count of each long column by 1.
+    """
     counts = private_bins.fine_counts(state, client.rows)
     charge = _released(noise, _fine_charge, state, config)
     if noise is not None:
@@ -321,8 +344,9 @@ def _count_fine(state: Arrays, client: Client, config: Config, noise: Noise | No
 
 
 def _release_scores(state: Arrays, client: Client, config: Config, noise: Noise | None) -> Update:
-    """The client's pair dependences, rounded, with its share of discrete Laplace noise; only the
-    sum is seen.
+    """Return the client's pair dependences, rounded, with its share of discrete Laplace noise.
+
+    Only the sum is seen.
 
     Sensitivity: floor(x + 1/2) keeps a move below 2 at an integer of at most 2 for each of the
     d (d - 1) / 2 pairs, hence d (d - 1) in L1, which the scale is a multiple of.
@@ -359,8 +383,9 @@ def _cell(rows: np.ndarray, columns: tuple[int, ...], levels: np.ndarray) -> np.
 
 
 def _count(state: Arrays, client: Client, config: Config, noise: Noise | None) -> Update:
-    """Joint counts of every column with its parents, with the client's share of the noise; only
-    sums are seen.
+    """Return joint counts of every column with its parents, with the client's share of the noise.
+
+    Only sums are seen.
 
     Sensitivity: one more row raises one cell of each table by 1, so a table moves by 1 in L1. The
     published scale 2 (d - k) / epsilon bounds the replacement of a row, which moves two cells.
@@ -382,8 +407,9 @@ def _count(state: Arrays, client: Client, config: Config, noise: Noise | None) -
 
 
 def conditionals(state: Arrays, config: Config) -> list[tuple[int, tuple[int, ...], np.ndarray]]:
-    """(column, parents, P(column | parents) of shape (parent cells, levels)) in network order
-    (algorithm 3.2).
+    """Return (column, parents, P(column | parents)) in network order.
+
+    The probabilities have the shape (parent cells, levels). Algorithm 3.2.
 
     Negative counts become 0. The first k columns are read from the table of place k. A combination
     of parents that was never seen gets a uniform distribution.
@@ -412,8 +438,10 @@ def _normalise(counts: np.ndarray) -> np.ndarray:
 
 
 def to_pgmpy(state: Arrays, config: Config, names: tuple[str, ...]):
-    """The learned network as a pgmpy DiscreteBayesianNetwork, checked by it; levels are its state
-    numbers."""
+    """Return the learned network as a pgmpy DiscreteBayesianNetwork, checked by it.
+
+    Levels are its state numbers.
+    """
     from pgmpy.factors.discrete import TabularCPD
     from pgmpy.models import DiscreteBayesianNetwork
 
@@ -432,13 +460,16 @@ def to_pgmpy(state: Arrays, config: Config, names: tuple[str, ...]):
 
 
 def _rest(long: int, config: Config) -> float:
-    """What fine counts leave of epsilon."""
+    """Return what fine counts leave of epsilon."""
     return 1 - config.fine_share if long else 1.0
 
 
 def _tables_charge(noise_multiplier: float, columns: int, long: int, config: Config) -> Charge:
-    """d - k tables that together cost (1 - structure share) / noise_multiplier, of what fine counts
-    of so many long columns leave."""
+    """Return the charge of d - k tables.
+
+    Together they cost (1 - structure share) / noise_multiplier, of what fine counts of so many long
+    columns leave.
+    """
     tables = columns - config.degree
     share = 1 - config.structure_share if config.private_structure else 1
     noise = noise_multiplier * tables / (share * _rest(long, config))
@@ -465,7 +496,7 @@ def _fine_charge(noise_multiplier: float, columns: int, long: int, config: Confi
 def _released(
     noise: Noise | None, charge: Callable[..., Charge], state: Arrays, config: Config
 ) -> Charge:
-    """The charge of a summed release: as planned with noise, unprotected without."""
+    """Return the charge of a summed release: as planned with noise, unprotected without."""
     multiplier = noise.multiplier if noise else 1.0
     planned = charge(multiplier, len(state["levels"]), len(private_bins.long_of(state)), config)
     return planned if noise else Charge(planned.what, "unprotected")

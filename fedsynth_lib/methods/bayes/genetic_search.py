@@ -1,5 +1,6 @@
-"""Genetic search for the structure of a Bayesian network (Hittmeir et al. 2022; martinez2024
-algorithm 3.1).
+"""Genetic search for the structure of a Bayesian network.
+
+Sources: Hittmeir et al. 2022; martinez2024, algorithm 3.1.
 
 An individual has two chromosomes: an ordering of the d columns, and k candidate parents for every
 column. Decoding keeps a candidate only if it precedes its child; the columns at the first k + 1
@@ -21,22 +22,28 @@ MANY_LEVELS = 4_000  # of all columns together, beyond which no matrix of all pa
 
 
 class Population(NamedTuple):
+    """Individuals: orders (N, d) and candidates (N, d, k)."""
+
     orders: np.ndarray  # (N, d) column at each place
     candidates: np.ndarray  # (N, d, k) candidate parents of each column
 
     def take(self, index: np.ndarray) -> "Population":
+        """Return the individuals at these positions."""
         return Population(self.orders[index], self.candidates[index])
 
 
 def join(*populations: Population) -> Population:
+    """Join populations."""
     return Population(*(np.concatenate(arrays) for arrays in zip(*populations, strict=True)))
 
 
 def random_population(
     size: int, num_columns: int, degree: int, *, rng: np.random.Generator
 ) -> Population:
-    """Uniform orderings, and k different candidates other than the child itself for every
-    column."""
+    """Draw uniform orderings, and k different candidates for every column.
+
+    None is the child itself.
+    """
     orders = rng.random((size, num_columns)).argsort(axis=1)
     keys = rng.random((size, num_columns, num_columns))
     keys[:, np.arange(num_columns), np.arange(num_columns)] = 2  # never its own parent
@@ -45,8 +52,10 @@ def random_population(
 
 
 def are_networks(population: Population) -> bool:
-    """Whether every ordering has each column once, and each column different candidates other than
-    itself."""
+    """Whether every ordering has each column once, and each column different candidates.
+
+    None of which is itself.
+    """
     orders, candidates = population
     columns = np.arange(orders.shape[1])
     different = (np.diff(np.sort(candidates, axis=2), axis=2) > 0).all()
@@ -55,7 +64,7 @@ def are_networks(population: Population) -> bool:
 
 
 def places(orders: np.ndarray) -> np.ndarray:
-    """The place of every column in its ordering: the inverse permutation, (N, d)."""
+    """Return the place of every column in its ordering: the inverse permutation, (N, d)."""
     return np.argsort(orders, axis=1)
 
 
@@ -99,8 +108,10 @@ def generations(
     rng: np.random.Generator,
     immigrants: Population | None = None,
 ) -> Population:
-    """`count` generations of elitist search; immigrants join the parents of the first one
-    (algorithm 3.3)."""
+    """Search for `count` generations, keeping the fittest.
+
+    Immigrants join the parents of the first one (algorithm 3.3).
+    """
     for number in range(count):
         fittest = np.argsort(-fitness(population, scores), kind="stable")[:selection]
         parents = population.take(fittest)
@@ -113,13 +124,15 @@ def generations(
 
 
 def best(population: Population, scores: np.ndarray) -> Population:
-    """The fittest individual, as a population of one."""
+    """Return the fittest individual, as a population of one."""
     return population.take(fitness(population, scores).argmax()[None])
 
 
 def _children(parents: Population, count: int, rng: np.random.Generator) -> Population:
-    """Each child: a parent, with probability 1/d crossed with another, then order flip, then
-    swap."""
+    """Return children.
+
+    Each is a parent, with probability 1/d crossed with another, then order flip, then swap.
+    """
     num_parents, num_columns = parents.orders.shape
     count = max(count, 0)
     first = rng.integers(num_parents, size=count)
@@ -149,9 +162,11 @@ def _order_flip(orders: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _swap(orders: np.ndarray, candidates: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Repair, then mutate: candidates that do not precede their child are replaced by free
-    preceding columns, then every candidate is with probability 1/d, in both cases where a column is
-    free."""
+    """Repair, then mutate.
+
+    Candidates that do not precede their child are replaced by free preceding columns, then every
+    candidate is with probability 1/d, in both cases where a column is free.
+    """
     count, num_columns, degree = candidates.shape
     candidates = candidates.copy()
     place = places(orders)
@@ -178,8 +193,10 @@ def _swap(orders: np.ndarray, candidates: np.ndarray, rng: np.random.Generator) 
 
 
 def pair_counts(rows: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Joint counts of all pairs of columns in one product: (sum of levels, sum of levels),
-    float64."""
+    """Count all pairs of columns in one product.
+
+    (sum of levels, sum of levels), float64.
+    """
     offsets = np.concatenate([[0], np.cumsum(levels)])
     total = np.zeros((offsets[-1], offsets[-1]))
     for chunk in np.array_split(rows, max(1, len(rows) // 8192)):  # bounds the one-hot matrix
@@ -191,7 +208,7 @@ def pair_counts(rows: np.ndarray, levels: np.ndarray) -> np.ndarray:
 
 
 def _blocks(matrix: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Sums of a (sum of levels)^2 matrix over the block of every pair of columns, (d, d)."""
+    """Sum a (sum of levels)^2 matrix over the block of every pair of columns, (d, d)."""
     edges = np.concatenate([[0], np.cumsum(levels)[:-1]])
     return np.add.reduceat(np.add.reduceat(matrix, edges, axis=0), edges, axis=1)
 
@@ -199,8 +216,11 @@ def _blocks(matrix: np.ndarray, levels: np.ndarray) -> np.ndarray:
 def _occupied(
     rows: np.ndarray, levels: np.ndarray
 ) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
-    """(column, other column, counts, what they would be if both were independent) of the cells of
-    each pair that some row is in: memory follows the rows, not the levels."""
+    """Yield the cells of each pair that some row is in.
+
+    (column, other column, counts, what they would be if both were independent): memory follows the
+    rows, not the levels.
+    """
     single = [np.bincount(rows[:, i], minlength=levels[i]) for i in range(len(levels))]
     for i, j in combinations(range(len(levels)), 2):
         both = rows[:, i].astype(np.int64) * levels[j] + rows[:, j]

@@ -1,5 +1,7 @@
-"""Denoising diffusion in a space of real vectors (Ho et al. 2020; sattarov2024, equations 1-3;
-FinDiff's network)."""
+"""Denoising diffusion in a space of real vectors.
+
+Sources: Ho et al. 2020; sattarov2024, equations 1-3; FinDiff's network.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,6 +31,7 @@ class Schedule:
 
     @cached_property
     def betas(self) -> Tensor:
+        """Variance of the noise of each step."""
         factor = 1000 / self.steps if self.rescaled else 1.0
         return torch.linspace(self.first * factor, min(self.last * factor, 0.999), self.steps)
 
@@ -38,8 +41,10 @@ class Schedule:
         return torch.cumprod(1 - self.betas.double(), dim=0).float()
 
     def noised(self, rows: Tensor, times: Tensor, noise: Tensor) -> Tensor:
-        """Rows (rows, width) after so many steps, by `noise` of the same shape (equation 1 in
-        closed form)."""
+        """Return rows (rows, width) after so many steps, by `noise` of the same shape.
+
+        Equation 1 in closed form.
+        """
         kept = self.kept.to(rows.device)[times][:, None]
         return kept.sqrt() * rows + (1 - kept).sqrt() * noise
 
@@ -47,8 +52,9 @@ class Schedule:
     def denoised(
         self, rows: Tensor, predict: Callable[[Tensor, Tensor], Tensor], *, taken: int | None = None
     ) -> Tensor:
-        """Pure noise (rows, width) walked back to step 0 (equation 2); no noise is added in the
-        last step.
+        """Walk pure noise (rows, width) back to step 0.
+
+        Equation 2; no noise is added in the last step.
 
         predict: rows and their step -> the noise in them. taken: fewer steps, spread evenly, each
             doing the work of those it stands for.
@@ -66,8 +72,9 @@ class Schedule:
 
 
 class Denoiser(nn.Module):
-    """Predicts the noise in rows at a step. All parameters sit in linear layers, as private
-    training needs.
+    """Predicts the noise in rows at a step.
+
+    All parameters sit in linear layers, as private training needs.
 
     width: of a row. hidden: widths of the layers. inner: of the space in which row and time meet.
     """

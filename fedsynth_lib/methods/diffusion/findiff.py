@@ -1,5 +1,6 @@
-"""FinDiff over clients, private or not: tabular diffusion (Sattarov et al. 2023; DP-Fed-FinDiff,
-sattarov2024).
+"""FinDiff over clients, private or not: tabular diffusion.
+
+Sources: Sattarov et al. 2023; DP-Fed-FinDiff, sattarov2024.
 
 What crosses the wire: first what the quantile maps of numeric columns are made of (by default each
 client's histograms, noisy in a private run; as published the columns themselves; nothing where the
@@ -110,6 +111,7 @@ class Config:
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
     def __post_init__(self):
+        """Check settings together."""
         for name in (
             "training_rounds",
             "local_updates",
@@ -148,14 +150,17 @@ class Config:
 
     @property
     def encoding_rounds(self) -> int:
+        """Rounds in which clients agree on quantile maps."""
         return int(self.encoding != "declared")
 
     @property
     def rounds(self) -> int:
+        """Rounds of a run."""
         return self.encoding_rounds + self.training_rounds
 
     @property
     def schedule(self) -> Schedule:
+        """The schedule of the diffusion."""
         return Schedule(self.steps, self.first_beta, self.last_beta, self.rescaled)
 
 
@@ -163,11 +168,15 @@ AS_PUBLISHED = {"encoding": "pooled"}
 
 
 def encoder(schema: Schema, config: Config) -> UnitRange:
+    """Return places in the declared range, and codes."""
     return UnitRange(schema)
 
 
 def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config) -> list[Charge]:
-    """The histograms, and the noisy sums of gradients of all steps in all rounds."""
+    """Return the charges: the histograms, and the noisy sums of gradients of all steps.
+
+    In all rounds.
+    """
     steps = config.training_rounds * config.local_updates
     columns = domain.levels.count(0)
     return [
@@ -177,7 +186,10 @@ def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config)
 
 
 def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
-    """The levels of columns, 0 for numbers, an untrained network, and its frozen embeddings."""
+    """Return the levels of columns, an untrained network, and its frozen embeddings.
+
+    Levels are 0 for numbers.
+    """
     levels, device = np.array(domain.levels), torch.device("cpu")
     with weights.seeded(rng, device):
         network = _untrained(levels, config)
@@ -193,8 +205,10 @@ def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
 
 
 def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
-    """Places of the quantiles in the declared ranges, and a network of the size that the declared
-    columns make."""
+    """Check places of the quantiles, and the size of the network.
+
+    Places are in the declared ranges; the size is what the declared columns make.
+    """
     expected: dict[str, np.ndarray | Values] = {
         name: Values(values.dtype, values.shape, finite=False)
         for name, values in start(domain, config, np.random.default_rng(0)).items()
@@ -253,8 +267,10 @@ def client_step(
 
 
 def learning_rate(step: int, total: int, config: Config) -> float:
-    """Adam's rate at a step, from 0, of so many (Loshchilov and Hutter 2017, equation 5, one
-    period)."""
+    """Return Adam's rate at a step, from 0, of so many.
+
+    Loshchilov and Hutter 2017, equation 5, one period.
+    """
     if config.decay == "none":
         return config.learning_rate
     return config.learning_rate * (1 + math.cos(math.pi * step / total)) / 2
@@ -267,8 +283,10 @@ def server_step(
     noise: Noise | None,
     rng: np.random.Generator,
 ) -> tuple[Arrays, list[Charge]]:
-    """Put the quantile maps together, then move to, or towards, the clients' average, weighted by
-    rows."""
+    """Put the quantile maps together, then move to, or towards, the clients' average.
+
+    Weighted by rows.
+    """
     number = int(state["round"])
     kept = {**state, "round": np.array(number + 1)}
     if number < config.encoding_rounds:
@@ -299,8 +317,11 @@ def broadcast(state: Arrays, config: Config) -> Arrays:
 
 
 def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generator) -> np.ndarray:
-    """Rows (num_rows, columns): normal noise walked back, numbers through their quantile maps,
-    nearest categories. What a diverged network leaves undefined is 0 there, with a warning."""
+    """Draw rows (num_rows, columns).
+
+    Normal noise walked back, numbers through their quantile maps, nearest categories. What a
+    diverged network leaves undefined is 0 there, with a warning.
+    """
     device, levels = weights.device_of(config.device), state["levels"]
     columns = int((levels == 0).sum())
     table = np.empty((num_rows, len(levels)))
@@ -330,7 +351,7 @@ def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generato
 
 
 def trained(state: Arrays, config: Config, device: torch.device | None = None) -> Network:
-    """The network of a state."""
+    """Return the network of a state."""
     network = _untrained(state["levels"], config)
     if "embeddings" in state:
         weights.load(network.embeddings, state["embeddings"])
@@ -353,8 +374,10 @@ def _trained_part(network: Network, config: Config) -> nn.Module:
 
 
 def _gradients(noise_multiplier: float, num_rows: int, config: Config, steps: int) -> Charge:
-    """`steps` sums of clipped gradients with noise: one row more or less moves a sum by at most
-    `clip`."""
+    """Return the charge of `steps` sums of clipped gradients with noise.
+
+    One row more or less moves a sum by at most `clip`.
+    """
     return Charge(
         GRADIENTS,
         "gaussian",
@@ -366,8 +389,10 @@ def _gradients(noise_multiplier: float, num_rows: int, config: Config, steps: in
 
 
 def _batches(rows: int, size: int, config: Config, noise: Noise | None, rng: np.random.Generator):
-    """Row positions of every step: by Poisson sampling in a private run, at the rate for the
-    declared size; else so many."""
+    """Yield row positions of every step.
+
+    By Poisson sampling in a private run, at the rate for the declared size; else so many.
+    """
     if noise is not None:
         yield from poisson_batches(rows, rate(size, config), config.local_updates, rng=noise.rng)
         return

@@ -1,5 +1,7 @@
-"""FinDiff's network: embeddings of categories, and the denoiser of the space that they make with
-normal scores."""
+"""FinDiff's network.
+
+Embeddings of categories, and the denoiser of the space that they make with normal scores.
+"""
 
 from collections.abc import Sequence
 
@@ -11,8 +13,10 @@ from fedsynth_lib.methods.diffusion.diffusion import Denoiser, Schedule
 
 
 class Network(nn.Module):
-    """The denoiser and the embeddings of categories; each column's embedding is a linear layer on
-    its one-hot code."""
+    """The denoiser and the embeddings of categories.
+
+    Each column's embedding is a linear layer on its one-hot code.
+    """
 
     def __init__(
         self,
@@ -35,16 +39,20 @@ class Network(nn.Module):
         self.denoiser = Denoiser(width, hidden, inner)
 
     def vectors(self, scores: Tensor, codes: Tensor) -> Tensor:
-        """Rows in the space of the diffusion: normal scores, then embeddings. codes: (rows,
-        categorical columns)."""
+        """Return rows in the space of the diffusion: normal scores, then embeddings.
+
+        codes: (rows, categorical columns).
+        """
         parts = [scores]
         for layer, level, column in zip(self.embeddings, self.levels, codes.T, strict=True):
             parts.append(layer(nn.functional.one_hot(column, level).float()))
         return torch.cat(parts, dim=1)
 
     def nearest(self, vectors: Tensor) -> Tensor:
-        """The category of every column whose embedding lies nearest, (rows, categorical
-        columns)."""
+        """Return the category of every column whose embedding is nearest.
+
+        (rows, categorical columns).
+        """
         places = vectors.split([layer.out_features for layer in self.embeddings], dim=1)
         found = [
             torch.cdist(place, e.weight.T).argmin(dim=1)
@@ -53,8 +61,10 @@ class Network(nn.Module):
         return torch.stack(found, dim=1) if found else vectors.new_zeros(len(vectors), 0).long()
 
     def losses(self, rows: Tensor, schedule: Schedule) -> Tensor:
-        """The squared error of the predicted noise in rows of `vectors`, its mean over a row,
-        (rows,) (equation 3)."""
+        """Return the mean squared error of the predicted noise in rows of `vectors`, (rows,).
+
+        Equation 3.
+        """
         times = torch.randint(
             1, schedule.steps, (len(rows),), device=rows.device
         )  # from 1, as in FinDiff's public code

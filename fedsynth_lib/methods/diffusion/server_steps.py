@@ -1,8 +1,7 @@
-"""How a server moves the shared parameters towards the clients' average (Reddi et al. 2021,
-algorithm 2).
+"""How a server moves the shared parameters towards the clients' average.
 
-Tested equal to Flower's strategies of the same names; written out because a method's state must
-travel and resume.
+Source: Reddi et al. 2021, algorithm 2. Tested equal to Flower's strategies of the same names;
+written out because a method's state must travel and resume.
 """
 
 from typing import Literal
@@ -26,8 +25,9 @@ def moved(
     second: float,
     tau: float,
 ) -> tuple[np.ndarray, Arrays]:
-    """The next parameters, and the moments to keep (none for FedAvg and FedProx, whose server
-    averages).
+    """Return the next parameters, and the moments to keep.
+
+    None for FedAvg and FedProx, whose server averages.
 
     rate: of the server. first, second: decay of the moments. tau: added to the root of the second
         one.

@@ -16,8 +16,9 @@ HISTOGRAMS = "histograms of the columns"
 
 @dataclass(frozen=True)
 class Settings:
-    """CTGAN's own values (Xu et al. 2019, section 5 and its code); every method of the family
-    changes some.
+    """CTGAN's own values; every method of the family changes some.
+
+    Xu et al. 2019, section 5 and its code.
 
     training_rounds, local_epochs: an epoch is max(1, rows // batch) steps of the generator.
     pac: rows that are judged together; it must divide the batch. critic_steps: of the
@@ -82,20 +83,25 @@ class Settings:
 
     @property
     def private(self) -> bool:
+        """Whether gradients are clipped, as private training needs."""
         return self.clip is not None
 
     @property
     def encoding_rounds(self) -> int:
+        """Rounds in which clients agree on an encoding."""
         return self.mixture_rounds if self.encoding == "federated" else 1
 
     @property
     def asks_for_conditions(self) -> bool:
-        """Whether the server has to ask clients for conditions to sample with (leitner2023, section
-        4.2.3)."""
+        """Whether the server has to ask clients for conditions to sample with.
+
+        leitner2023, section 4.2.3.
+        """
         return self.sampling == "by_condition" and self.weighting == "size"
 
     @property
     def rounds(self) -> int:
+        """Rounds of a run."""
         return self.encoding_rounds + self.training_rounds + self.asks_for_conditions
 
 
@@ -139,14 +145,18 @@ def check(config: Settings) -> None:
 
 
 def rate(num_rows: int, config: Settings) -> float:
-    """Probability of a row to be in a batch; a client with fewer rows than a batch uses them
-    all."""
+    """Return the probability of a row to be in a batch.
+
+    A client with fewer rows than a batch uses them all.
+    """
     return min(1.0, config.batch / num_rows)
 
 
 def steps_per_round(num_rows: int, config: Settings) -> int:
-    """Steps of the discriminator in one round (leitner2023, algorithm 4.2, line 1, times its local
-    epochs)."""
+    """Return the steps of the discriminator in one round.
+
+    leitner2023, algorithm 4.2, line 1, times its local epochs.
+    """
     if config.generator_at == "server":
         return config.critic_steps
     return max(1, num_rows // config.batch) * config.local_epochs * config.critic_steps
@@ -155,8 +165,9 @@ def steps_per_round(num_rows: int, config: Settings) -> int:
 def total_steps(
     noise_multiplier: float, domain_levels: tuple[int, ...], num_rows: int, config: Settings
 ) -> int:
-    """Private steps of a client over all rounds: of the schedule, or as many as the budget to stop
-    at allows (by RDP).
+    """Return the private steps of a client over all rounds.
+
+    Of the schedule, or as many as the budget to stop at allows (by RDP).
 
     Raises BadInput where that budget does not allow a single step.
     """
@@ -197,8 +208,10 @@ def histogram_noise(noise_multiplier: float, num_rows: int, config: Settings, st
 def histogram_charges(
     noise_multiplier: float, levels: tuple[int, ...], num_rows: int, config: Settings, steps: int
 ) -> list[Charge]:
-    """The noisy histograms: one more row raises one cell of each column by 1, an L2 distance of
-    sqrt(columns)."""
+    """Return the charges of the noisy histograms.
+
+    One more row raises one cell of each column by 1, an L2 distance of sqrt(columns).
+    """
     columns = histogram_columns(levels, config)
     if not columns:
         return []
@@ -207,8 +220,10 @@ def histogram_charges(
 
 
 def gradient_charge(noise_multiplier: float, num_rows: int, config: Settings, steps: int) -> Charge:
-    """`steps` sums of clipped gradients with noise (DP-SGD): one record moves a sum by at most
-    `clip`."""
+    """Return the charge of `steps` sums of clipped gradients with noise (DP-SGD).
+
+    One record moves a sum by at most `clip`.
+    """
     share = rate(num_rows, config)
     return Charge(GRADIENTS, "gaussian", noise_multiplier, config.clip, rate=share, times=steps)
 

@@ -1,5 +1,6 @@
-"""CTGAN (Xu et al. 2019), and the verbs of its whole family: federated, private, or both
-(leitner2023).
+"""CTGAN, and the verbs of its whole family: federated, private, or both.
+
+Sources: Xu et al. 2019; leitner2023.
 
 What crosses the wire: in the encoding rounds each client's Gaussian mixtures and which categories
 it has, or noisy histograms instead (see `encoding.py`); in every training round both networks'
@@ -76,8 +77,10 @@ def schedule(domain: Domain, config: Settings) -> list[tuple[int, float]]:
 
 
 def start(domain: Domain, config: Settings, rng: np.random.Generator) -> Arrays:
-    """Nothing but the levels of columns, 0 for numbers. Raises BadInput for settings that cannot
-    work together."""
+    """Return nothing but the levels of columns, 0 for numbers.
+
+    Raises BadInput for settings that cannot work together.
+    """
     budget.check(config)
     levels = np.array(domain.levels)
     state = {
@@ -92,8 +95,11 @@ def start(domain: Domain, config: Settings, rng: np.random.Generator) -> Arrays:
 
 
 def check_broadcast(state: Arrays, domain: Domain, config: Settings, round: int) -> None:
-    """The stage that the round is due for; an encoding once there is one, then networks of the size
-    that it makes; conditions are asked for only where the settings do."""
+    """Check the stage that the round is due for.
+
+    An encoding once there is one, then networks of the size that it makes; conditions are asked for
+    only where the settings do.
+    """
     own, encoded = start(domain, config, np.random.default_rng(0)), round > 0
     trained = round >= config.encoding_rounds
     asks = trained and state["stage"] == ASK
@@ -216,8 +222,10 @@ def broadcast(state: Arrays, config: Settings) -> Arrays:
 
 
 def sample(state: Arrays, num_rows: int, config: Settings, rng: np.random.Generator) -> np.ndarray:
-    """Rows (num_rows, columns) from conditions by the frequencies in `counts`, in generator batches
-    of full size."""
+    """Draw rows (num_rows, columns) from conditions by the frequencies in `counts`.
+
+    In generator batches of full size.
+    """
     layout, device, levels = layout_of(state), device_of(config.device), state["levels"]
     batches = []
     with seeded(rng, device), torch.no_grad():
@@ -242,7 +250,7 @@ def sample(state: Arrays, num_rows: int, config: Settings, rng: np.random.Genera
 
 
 def _spent(num_rows: int, config: Settings, noise: Noise | None, steps: int) -> list[Charge]:
-    """What a round of training costs the client's records."""
+    """Return what a round of training costs the client's records."""
     if noise is None or not config.private:
         return [Charge(PARAMETERS, "unprotected")]
     by_condition = (
@@ -252,8 +260,10 @@ def _spent(num_rows: int, config: Settings, noise: Noise | None, steps: int) -> 
 
 
 def _conditions(state: Arrays, client: Client, rng: np.random.Generator) -> Update:
-    """As many conditions as the client has rows: a discrete column evenly, a category by its raw
-    frequency."""
+    """Draw as many conditions as the client has rows.
+
+    A discrete column evenly, a category by its raw frequency.
+    """
     codes = codes_of(client.rows, state["levels"])
     column = rng.integers(max(codes.shape[1], 1), size=len(codes))
     drawn = codes[rng.integers(len(codes), size=len(codes)), column] if codes.shape[1] else column
@@ -272,8 +282,10 @@ def _counted(state: Arrays, updates: list[Update]) -> np.ndarray:
 
 
 def _averaged(state: Arrays, updates: list[Update]) -> Arrays:
-    """Both networks, clients weighted by their rows (leitner2023, algorithm 4.3) or by the weights
-    in the state."""
+    """Average both networks, clients weighted by their rows or by the weights in the state.
+
+    leitner2023, algorithm 4.3.
+    """
     similar = None
     if "client_weights" in state:
         similar = state["client_weights"][[update.client for update in updates]]
@@ -281,8 +293,10 @@ def _averaged(state: Arrays, updates: list[Update]) -> Arrays:
 
 
 def _initial(state: Arrays, config: Settings, rng: np.random.Generator) -> Arrays:
-    """Both networks before training. See `Settings.start_from_marginals`: Gumbel softmax of log p
-    draws with p."""
+    """Return both networks before training.
+
+    See `Settings.start_from_marginals`: Gumbel softmax of log p draws with p.
+    """
     device, layout = torch.device("cpu"), layout_of(state)
     with seeded(rng, device):
         pair = Pair(layout, config, device)
@@ -302,8 +316,10 @@ def _initial(state: Arrays, config: Settings, rng: np.random.Generator) -> Array
 
 
 def _server_generator(state: Arrays, config: Settings, rng: np.random.Generator) -> Arrays:
-    """One step of the generator against the averaged discriminator (maddock2024: the server trains
-    the generator)."""
+    """Make one step of the generator against the averaged discriminator.
+
+    maddock2024: the server trains the generator.
+    """
     layout, device = layout_of(state), device_of(config.device)
     with seeded(rng, device):
         pair = Pair(layout, config, device)

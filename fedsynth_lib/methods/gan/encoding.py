@@ -1,5 +1,6 @@
-"""How clients of the CTGAN family agree on one encoding of rows (leitner2023, section 4.2.1; Zhao
-et al. 2021).
+"""How clients of the CTGAN family agree on one encoding of rows.
+
+Sources: leitner2023, section 4.2.1; Zhao et al. 2021.
 
 Rows come with numbers in [0, 1] and categories as codes. An encoding is one Gaussian mixture for
 each numeric column and the categories that occur; the state keeps it as `weights`, `means`,
@@ -32,17 +33,19 @@ CHARGED = {
 
 
 def numbers_of(rows: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Return the numeric columns of rows."""
     return rows[:, levels == 0]
 
 
 def codes_of(rows: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Return the discrete columns of rows, as codes."""
     return rows[:, levels > 0].astype(np.intp)
 
 
 def client_encoding(
     client: Client, state: Arrays, config: Settings, noise: Noise | None, rng: np.random.Generator
 ) -> Update:
-    """A client's part of one encoding round."""
+    """Return a client's part of one encoding round."""
     rows, levels, first = client.rows, state["levels"], "means" not in state
     arrays: Arrays = {}
     if config.encoding != "private":
@@ -66,8 +69,10 @@ def client_encoding(
 def server_encoding(
     state: Arrays, updates: Sequence[Update], config: Settings, rng: np.random.Generator
 ) -> Arrays:
-    """The state with the clients' contributions put together; `encoded` is true once the encoding
-    stands."""
+    """Return the state with the clients' contributions put together.
+
+    `encoded` is true once the encoding is made.
+    """
     parts = [update.arrays for update in updates]
     sizes = np.array([update.num_rows for update in updates])
     state = {**state, "round": state["round"] + 1}
@@ -133,6 +138,7 @@ def similarity_weights(
 
 
 def layout_of(state: Arrays) -> Layout:
+    """Return where the parts of an encoded row are."""
     present = (
         np.split(state["present"], _ends(state["levels"])) if (state["levels"] > 0).any() else []
     )
@@ -150,7 +156,7 @@ def compact(codes: np.ndarray, state: Arrays) -> np.ndarray:
 
 
 def declared(codes: np.ndarray, state: Arrays) -> np.ndarray:
-    """The inverse of `compact`."""
+    """Return declared codes of compact ones, the inverse of `compact`."""
     first = _starts(state["levels"])
     before = np.cumsum(state["present"])[first] - state["present"][first]
     return np.flatnonzero(state["present"])[codes + before] - first
@@ -171,7 +177,7 @@ def encode_numbers(
 
 
 def decode_numbers(chosen: np.ndarray, distance: np.ndarray, state: Arrays) -> np.ndarray:
-    """The numbers in [0, 1], about, that have these modes and distances."""
+    """Return the numbers in [0, 1], about, that have these modes and distances."""
     triples = zip(chosen.T, distance.T, unstacked(state), strict=True)
     return (
         np.stack([modes.restore(*triple) for triple in triples], axis=1)
@@ -209,7 +215,7 @@ def stacked(mixtures: Sequence[Mixture], modes_each: int | None = None) -> Array
 
 
 def stacked_values(columns: int, modes_each: int) -> dict[str, Values]:
-    """What a client takes for mixtures of so many columns, see `check_mixtures`."""
+    """Return what a client takes for mixtures of so many columns, see `check_mixtures`."""
     shape = (columns, modes_each)
     return {
         "weights": Values(np.float64, shape, 0, 1),
@@ -224,6 +230,7 @@ def check_mixtures(arrays: Arrays) -> None:
 
 
 def unstacked(arrays: Arrays) -> list[Mixture]:
+    """Return the mixtures in arrays of a state."""
     kept = arrays["weights"] > 0
     return [
         Mixture(*(arrays[name][j, keep] for name in ("weights", "means", "deviations")))
@@ -263,6 +270,7 @@ def _fit(
 
 
 def variational(values: np.ndarray, config: Settings, rng: np.random.Generator) -> Mixture:
+    """Fit a variational mixture by these settings."""
     options = {"least_weight": LEAST_WEIGHT, "floor": FLOOR, "seed": int(rng.integers(2**31))}
     return modes.fit_variational(values, modes=config.modes, **options)
 
@@ -270,8 +278,7 @@ def variational(values: np.ndarray, config: Settings, rng: np.random.Generator) 
 def _histograms(
     client: Client, state: Arrays, config: Settings, noise: Noise | None
 ) -> tuple[Arrays, list[Charge]]:
-    """Counts of categories, and of numbers in bins where the encoding is private, with Gaussian
-    noise.
+    """Count categories, and numbers in bins where the encoding is private, with Gaussian noise.
 
     One more row raises one cell of every column by 1, so the L2 sensitivity is the root of the
     number of columns.
@@ -302,8 +309,9 @@ def _histograms(
 
 
 def from_histogram(counts: np.ndarray, spread: float, rng: np.random.Generator) -> Mixture:
-    """A mixture fitted to the middles of bins with their counts, evenly where no bin stands out of
-    the noise.
+    """Fit a mixture to the middles of bins with their counts.
+
+    Evenly where no bin stands out of the noise.
 
     No mode is narrower than values spread within a bin.
     """
@@ -319,8 +327,9 @@ def from_histogram(counts: np.ndarray, spread: float, rng: np.random.Generator) 
 
 
 def coarsened(counts: np.ndarray, spread: float) -> np.ndarray:
-    """Noisy counts of bins, averaged over as many neighbours as it takes to stand out of noise of
-    this deviation.
+    """Return noisy counts of bins, averaged until they stand out of the noise.
+
+    Over as many neighbours as it takes, for noise of this deviation.
 
     A range is halved as long as its count exceeds 4 deviations of its own noise; one that stays
     below 2 counts nothing.
@@ -333,8 +342,9 @@ def coarsened(counts: np.ndarray, spread: float) -> np.ndarray:
 
 
 def consistent(counts: np.ndarray, levels: np.ndarray, num_rows: int) -> np.ndarray:
-    """Noisy counts of categories, made non-negative with `num_rows` in each column, which is
-    public.
+    """Return noisy counts of categories, made non-negative with `num_rows` in each column.
+
+    That number is public.
 
     The nearest such counts: the same amount is taken from all of a column's, and what falls below 0
     is 0.

@@ -1,5 +1,6 @@
-"""The two networks of CTGAN and its losses (Xu et al. 2019, sections 4.3-4.4; leitner2023, figures
-4.7 and 4.8).
+"""The two networks of CTGAN and its losses.
+
+Sources: Xu et al. 2019, sections 4.3-4.4; leitner2023, figures 4.7 and 4.8.
 
 A row is one float vector: for each column its blocks, as `Layout` lines them up. The generator's
 output is squashed block by block: tanh for a number's distance, Gumbel softmax for one-hot parts,
@@ -15,8 +16,9 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the parts of an encoded row lie: first all numbers, then all one-hot blocks one after
-    the other.
+    """Where the parts of an encoded row are.
+
+    First all numbers, then all one-hot blocks one after the other.
 
     numbers: how many columns are continuous. modes: the modes of each. categories: those of each
         discrete column.
@@ -29,20 +31,25 @@ class Layout:
 
     @property
     def numbers(self) -> int:
+        """How many columns are continuous."""
         return len(self.modes)
 
     @property
     def blocks(self) -> tuple[int, ...]:
-        """Widths of the one-hot blocks: modes of every continuous column, then categories of every
-        discrete one."""
+        """Widths of the one-hot blocks.
+
+        Modes of every continuous column, then categories of every discrete one.
+        """
         return (*self.modes, *self.categories)
 
     @property
     def width(self) -> int:
+        """Width of an encoded row."""
         return self.numbers + sum(self.blocks)
 
     @property
     def condition_width(self) -> int:
+        """Width of a condition."""
         return sum(self.categories)
 
     @property
@@ -66,6 +73,7 @@ class Hidden(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
+        """Return the layer's output, normalised over the batch and rectified."""
         return torch.relu(self.norm(self.linear(x)))
 
 
@@ -135,9 +143,10 @@ def side_by_side(rows: Tensor, pac: int) -> Tensor:
 
 
 def critic_loss(network: nn.Sequential, rows: Tensor, penalty: float) -> Tensor:
-    """Return a critic's loss: the mean score of imagined rows less that of real ones, and `penalty`
-    times how far the norm of its gradient is from 1 between the two (Xu et al. 2019; Gulrajani et
-    al. 2017, algorithm 1).
+    """Return a critic's loss.
+
+    The mean score of imagined rows less that of real ones, and `penalty` times how far the norm of
+    its gradient is from 1 between the two (Xu et al. 2019; Gulrajani et al. 2017, algorithm 1).
 
     rows: (2 * pairs, inputs), all real ones, then the imagined ones.
     """

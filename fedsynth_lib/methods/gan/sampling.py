@@ -1,8 +1,7 @@
-"""What the networks of the CTGAN family are fed: conditions, a client's rows, and rows that meet
-conditions.
+"""What the networks of the CTGAN family are fed.
 
-All of it lies on one device, drawn in bulk by tables of positions: no step loops over rows or
-columns.
+Conditions, a client's rows, and rows that meet conditions. All of it is on one device, drawn in
+bulk by tables of positions: no step loops over rows or columns.
 """
 
 from dataclasses import dataclass
@@ -17,8 +16,10 @@ from fedsynth_lib.methods.gan.networks import Layout
 
 @dataclass(frozen=True)
 class Conditions:
-    """Conditions to draw: a discrete column evenly, then a category by `weights` (columns, widest),
-    padded with 0."""
+    """Conditions to draw: a discrete column evenly, then a category by `weights`.
+
+    weights: (columns, widest), padded with 0.
+    """
 
     layout: Layout
     weights: Tensor
@@ -27,8 +28,10 @@ class Conditions:
     def of(
         cls, layout: Layout, counts: np.ndarray, *, logarithm: bool, device: torch.device
     ) -> "Conditions":
-        """By counts of all present categories, or by log(1 + count); a column without any counts
-        draws evenly."""
+        """Return conditions by counts of all present categories, or by log(1 + count).
+
+        A column without any counts draws evenly.
+        """
         weights = np.zeros((len(layout.categories), max(layout.categories, default=0)))
         for column, own in enumerate(
             np.split(counts, np.cumsum(layout.categories)[:-1]) if len(weights) else []
@@ -39,18 +42,22 @@ class Conditions:
 
     @cached_property
     def cumulative(self) -> Tensor:
+        """Cumulative weights of the categories of each column."""
         shares = (self.weights / self.weights.sum(dim=1, keepdim=True)).cumsum(dim=1)
         # rounding must not leave a gap at the end
         return shares.masked_fill(shares > 1 - 1e-6, 2.0)
 
     @cached_property
     def offsets(self) -> Tensor:
+        """Where each column's categories begin."""
         widths = torch.tensor(self.layout.categories, dtype=torch.long)
         return (widths.cumsum(0) - widths).to(self.weights.device)
 
     def draw(self, *shape: int) -> tuple[Tensor, Tensor]:
-        """(columns, categories), each of this shape; without discrete columns both are empty in
-        their last place."""
+        """Draw (columns, categories), each of this shape.
+
+        Without discrete columns both are empty in their last place.
+        """
         if not self.layout.categories:
             return (torch.empty(*shape, 0, dtype=torch.long, device=self.weights.device),) * 2
         column = torch.randint(len(self.layout.categories), shape, device=self.weights.device)
@@ -58,8 +65,10 @@ class Conditions:
         return column, (uniform[..., None] >= self.cumulative[column]).sum(dim=-1)
 
     def places(self, column: Tensor, category: Tensor) -> Tensor:
-        """Where each condition's single 1 is among all categories, (rows,); 0 without discrete
-        columns."""
+        """Return where each condition's single 1 is among all categories, (rows,).
+
+        0 without discrete columns.
+        """
         if not self.layout.categories:
             return torch.zeros(len(column), dtype=torch.long, device=column.device)
         return self.offsets[column] + category
@@ -67,8 +76,10 @@ class Conditions:
 
 @dataclass(frozen=True)
 class LocalRows:
-    """A client's encoded rows (rows, layout.width), and their categories (rows, discrete
-    columns)."""
+    """A client's encoded rows, and their categories.
+
+    (rows, layout.width) and (rows, discrete columns).
+    """
 
     encoded: Tensor
     codes: Tensor
@@ -93,8 +104,10 @@ class LocalRows:
 
     @cached_property
     def _by_category(self) -> tuple[Tensor, Tensor, Tensor]:
-        """For each column: rows in order of their category; where each category begins, and how
-        many rows it has."""
+        """For each column: rows in order of their category, and where each category is.
+
+        Where each begins, and how many rows it has.
+        """
         widest = int(self.codes.max()) + 1
         sizes = torch.stack([torch.bincount(column, minlength=widest) for column in self.codes.T])
         return (
@@ -104,8 +117,10 @@ class LocalRows:
         )
 
     def matching(self, column: Tensor, category: Tensor) -> Tensor:
-        """For each condition a row that meets it, uniformly; any row where there are no
-        conditions."""
+        """Draw for each condition a row that meets it, uniformly.
+
+        Any row where there are no conditions.
+        """
         if not self.codes.shape[1]:
             return torch.randint(len(self.codes), column.shape[:-1], device=self.codes.device)
         order, first, sizes = self._by_category

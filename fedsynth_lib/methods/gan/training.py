@@ -1,5 +1,7 @@
-"""Training of the two networks of the CTGAN family: ordinary steps, and private ones (leitner2023,
-algorithm 4.2)."""
+"""Training of the two networks of the CTGAN family: ordinary steps, and private ones.
+
+Private: leitner2023, algorithm 4.2.
+"""
 
 from collections.abc import Iterator
 
@@ -41,16 +43,20 @@ class Pair:
         }
 
     def parameters(self) -> Arrays:
+        """Return the parameters of both networks."""
         return {name: weights.flat(getattr(self, name)) for name in NETWORKS}
 
     def load(self, arrays: Arrays) -> None:
+        """Take parameters for both networks."""
         for name in NETWORKS:
             weights.load(getattr(self, name), arrays[name])
 
     def moments(self, name: str) -> Arrays:
+        """Return the moments of an optimiser."""
         return weights.moments(self.optimisers[name], getattr(self, name), name)
 
     def load_moments(self, name: str, arrays: Arrays) -> None:
+        """Take moments for an optimiser."""
         weights.load_moments(self.optimisers[name], getattr(self, name), name, arrays)
 
     def imagine(self, condition: Tensor) -> tuple[Tensor, Tensor]:
@@ -111,8 +117,9 @@ class Pair:
         expected: float,
         generator: torch.Generator,
     ) -> None:
-        """One step of the discriminator on pairs of a real and an imagined (row, condition),
-        clipped pair by pair.
+        """Make one step of the discriminator, clipped pair by pair.
+
+        On pairs of a real and an imagined (row, condition).
 
         A pair must depend on no other pair's record; then one record moves the sum of gradients by
         at most `clip`.
@@ -155,8 +162,9 @@ def train(
     noise: Noise | None,
     steps: int,
 ) -> None:
-    """`steps` steps of the discriminator, and one of the generator after every `critic_steps` of
-    them.
+    """Make `steps` steps of the discriminator, and one of the generator after some.
+
+    After every `critic_steps` of them.
 
     size: the declared number of rows, from which a row's chance to be in a batch follows.
     conditions: of the generator, and with sampling 'by_condition' of the rows as well. noise: of
@@ -199,8 +207,10 @@ def train(
 def matching_rows(
     local: LocalRows, conditions: Conditions, steps: int, batch: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Training by sampling: (rows, conditions) of each batch, rows drawn among those that meet the
-    condition."""
+    """Return (rows, conditions) of each batch of training by sampling.
+
+    Rows are drawn among those that meet the condition.
+    """
     columns, categories = conditions.draw(steps, batch)
     picks = local.matching(columns, categories)
     for step in range(steps):
@@ -216,8 +226,9 @@ def poisson_pairs(
     steps: int,
     noise: Noise | None,
 ) -> Iterator[tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]]:
-    """Pairs of each batch: ((real rows, conditions read off them), (imagined rows, their own
-    conditions)).
+    """Yield the pairs of each batch.
+
+    ((real rows, conditions read off them), (imagined rows, their own conditions)).
 
     Rows come by Poisson sampling from the noise's stream: amplification rests on its being secret.
     Imagined rows come from no record's condition, and from one generator batch of fixed size, since

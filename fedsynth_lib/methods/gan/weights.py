@@ -1,5 +1,7 @@
-"""Networks as flat arrays: their parameters, the moments of their optimisers, and torch's
-randomness for a while."""
+"""Networks as flat arrays.
+
+Their parameters, the moments of their optimisers, and torch's randomness for a while.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,7 +26,7 @@ def size_of(network: nn.Module) -> int:
 
 
 def load(network: nn.Module, values: np.ndarray) -> None:
-    """The inverse of `flat`."""
+    """Take parameters from arrays, the inverse of `flat`."""
     device = next(network.parameters()).device
     vector_to_parameters(torch.tensor(values, device=device), network.parameters())
 
@@ -50,7 +52,10 @@ def moments(optimiser: torch.optim.Adam, network: nn.Module, name: str) -> Array
 def load_moments(
     optimiser: torch.optim.Adam, network: nn.Module, name: str, arrays: Arrays
 ) -> None:
-    """The inverse of `moments`; leaves the optimiser fresh where the arrays hold none."""
+    """Take an optimiser's moments from arrays, the inverse of `moments`.
+
+    Leaves the optimiser fresh where the arrays hold none.
+    """
     if f"{name}.step" not in arrays:
         return
     start = 0

@@ -109,8 +109,9 @@ class CoarsePairs:
         sigma: float,
         sure: float,
     ) -> list[Query]:
-        """Return the pairs whose noisy counts are further from independence than by noise alone,
-        the furthest first.
+        """Return the pairs whose noisy counts are further from independence than by noise alone.
+
+        The furthest is first.
 
         What a table has beyond the product of its columns' shares, less its means over rows and
         over columns, is 0 under independence but for noise. Its sum of squares then follows a
@@ -172,23 +173,26 @@ class CoarsePairs:
 
 @lru_cache(maxsize=8)
 def coarse_pairs(levels: Levels) -> CoarsePairs:
-    """The finest of KINDS whose counts are at most MOST_COUNTS, or the last one."""
+    """Return the finest of KINDS whose counts are at most MOST_COUNTS, or the last one."""
     kinds = [CoarsePairs(levels, *kind) for kind in KINDS]
     return next((kind for kind in kinds if kind.cells <= MOST_COUNTS), kinds[-1])
 
 
 def _tested(beyond: np.ndarray, sigma: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return of each centred table, (number, levels, levels), by how much its squares exceed what
-    noise is expected to make, in squares of `sigma`, and the chance that noise alone makes as
-    much."""
+    """Return by how much the squares of each centred table exceed what noise makes.
+
+    (number, levels, levels), in squares of `sigma`, and the chance that noise alone makes as much.
+    """
     free = (beyond.shape[1] - 1) * (beyond.shape[2] - 1)
     squares = (beyond**2).sum(axis=(1, 2)) / sigma**2
     return squares - free, special.chdtrc(free, squares)
 
 
 def spanning_tree(candidates: Sequence[Query], columns: int) -> list[Query]:
-    """The candidates, from the first on, that join columns which none before it has joined
-    (Kruskal's algorithm)."""
+    """Return the candidates, from the first on, that join columns which none before has joined.
+
+    Kruskal's algorithm.
+    """
     group, kept = list(range(columns)), []
     for a, b in candidates:
         if group[a] != group[b]:
@@ -200,8 +204,10 @@ def spanning_tree(candidates: Sequence[Query], columns: int) -> list[Query]:
 def fitting(
     candidates: Sequence[Query], levels: Levels, most: int, megabytes: float
 ) -> list[Query]:
-    """As many of the candidates as a model of this size and MOST_AGAIN hold, `most` pairs: those of
-    a spanning tree first, then some of the next, the fewer the more columns there are (TRIED).
+    """Return as many of the candidates as a model of this size and MOST_AGAIN hold.
+
+    `most` pairs: those of a spanning tree first, then some of the next, the fewer the more columns
+    there are (TRIED).
 
     The largest cliques of a forest are its pairs and lone columns, so their cells add up. Beyond
     it the model is triangulated for each pair.

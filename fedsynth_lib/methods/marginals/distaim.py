@@ -1,5 +1,6 @@
-"""DistAIM: AIM over secret shares of the clients' workload answers (maddock2024, section 3 and
-algorithm 3).
+"""DistAIM: AIM over secret shares of the clients' workload answers.
+
+Source: maddock2024, section 3 and algorithm 3.
 
 What crosses the wire: for the first model, one-way counts by secure sums, from a fresh draw of
 clients for each column; then, once from every client when it is first drawn, its counts for all
@@ -74,8 +75,11 @@ class Config(marginals.Config):
 
 
 def schedule(domain: Domain, config: Config) -> list[tuple[int, float]]:
-    """A draw of clients for the fine counts, if any, and for each column, then one for each choice
-    (an annealed run ends before the last)."""
+    """Return the draws of clients of a run.
+
+    One for the fine counts, if any, and for each column, then one for each choice (an annealed run
+    ends before the last).
+    """
     columns = len(domain.names)
     rounds = columns + rounds_of(columns, config)
     before = [rounds] if private_bins.long_in(domain, config) else []
@@ -83,30 +87,36 @@ def schedule(domain: Domain, config: Config) -> list[tuple[int, float]]:
 
 
 def query_counts(columns: int, config: Config) -> QueryCounts:
-    """An annealed run starts with the noise that so many rounds need, one-way marginals
-    included."""
+    """Return how often marginals are measured and chosen.
+
+    An annealed run starts with the noise that so many rounds need, one-way marginals included.
+    """
     rounds = rounds_of(columns, config)
     return QueryCounts(rounds if config.annealed else columns + rounds, rounds)
 
 
 def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config) -> list[Charge]:
-    """What a record of a client pays that is there from the first draw on: everything."""
+    """Return what a record of a client pays that is there from the first draw on: everything."""
     total = query_counts(len(domain.names), config)
     return planned(noise_multiplier, total, domain, config)
 
 
 def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
+    """Return the state before the first round."""
     return {**marginal_state.start(domain, config), "seen": np.array(0)}
 
 
 def broadcast(state: Arrays, config: Config) -> Arrays:
-    """Clients need to know where the protocol stands and which bins there are, and nothing of the
-    model."""
+    """Return where the protocol is and which bins there are.
+
+    Clients need nothing of the model.
+    """
     sent = {name: state[name] for name in ("round", "levels", "workload")}
     return {**sent, **private_bins.sent(state)}
 
 
 def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
+    """Check what a client is sent, see `broadcast`."""
     check_arrays(state, marginal_state.declared(state, domain, config, round))
 
 
@@ -147,8 +157,7 @@ def server_step(
     noise: Noise | None,
     rng: np.random.Generator,
 ) -> tuple[Arrays, list[Charge]]:
-    """Measure a column of the first model; or choose a candidate, measure it, and fit the model
-    anew."""
+    """Measure a column of the first model; or choose a candidate, measure it, and fit again."""
     number, columns = int(state["round"]), len(state["levels"])
     total = query_counts(columns, config)
     if number < 0:
@@ -174,8 +183,10 @@ def server_step(
 
 
 def _with_shares(state: Arrays, updates: list[Update]) -> Arrays:
-    """Each server adds the shares of clients that came for the first time to its own (algorithm
-    3)."""
+    """Let each server add the shares of clients that came for the first time to its own.
+
+    Algorithm 3.
+    """
     shape = (int(candidates_in(state).sizes.sum()),)
     for update in (update for update in updates if update.arrays):
         sums = {
@@ -188,8 +199,10 @@ def _with_shares(state: Arrays, updates: list[Update]) -> Arrays:
 
 
 def _together(state: Arrays) -> np.ndarray:
-    """The exact counts of all clients seen so far, which the servers compute on and nobody sees,
-    int32."""
+    """Return the exact counts of all clients seen so far, int32.
+
+    The servers compute on them and nobody sees them.
+    """
     return sum(state[SECRET + name] for name in SHARES).view(np.int32)
 
 

@@ -86,7 +86,9 @@ CHUNK = 2**22  # places in tables, counted at a time
 
 @dataclass(frozen=True)
 class Config(private_bins.BinSettings):
-    """bins, by_column: equal-width bins of numeric columns, and of single ones; None keeps whole
+    """Settings of FedPGM.
+
+    bins, by_column: equal-width bins of numeric columns, and of single ones; None keeps whole
         numbers as they are; "private" has bins that follow noisy counts, of numbers with more than
         64 levels. fine_share: of the budget, for these counts; the other shares are of the rest.
     one_way_share, two_way_share: of the budget (in 1 / noise^2) for single columns and for all
@@ -126,9 +128,11 @@ class Config(private_bins.BinSettings):
 
     @property
     def rounds(self) -> int:
+        """Rounds of a run."""
         return (3 if self.private_bins else 2) * self.rounds_per_sum
 
     def __post_init__(self):
+        """Check settings together."""
         self.check_bins()
         shares = self.one_way_share, self.two_way_share
         if min(shares) <= 0 or sum(shares) >= 1:
@@ -147,13 +151,16 @@ class Config(private_bins.BinSettings):
 
 
 def encoder(schema: Schema, config: Config) -> EqualWidthBins:
+    """Return the bins of numeric columns."""
     return private_bins.encoder(schema, config.bins, config.by_column)
 
 
 @dataclass(frozen=True)
 class Scales:
-    """Standard deviation of the noise on one count of each kind, and how often each kind is
-    measured."""
+    """Standard deviation of the noise on one count of each kind.
+
+    And how often each kind is measured.
+    """
 
     one_way: float
     two_way: float
@@ -183,7 +190,7 @@ class Scales:
         return cls(*scales, columns, pairs, slots, long)
 
     def charges(self) -> dict[int, list[Charge]]:
-        """What each round costs, as SUMS numbers them."""
+        """Return what each round costs, as SUMS numbers them."""
         before = [Charge(FINE, "skellam", self.fine, times=self.long)]
         first = [
             Charge(ONE_WAY, "skellam", self.one_way, times=self.columns),
@@ -202,10 +209,12 @@ def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config)
 
 
 def schedule(domain: Domain, config: Config) -> list[tuple[int, float]]:
+    """Return the draws of clients of a run."""
     return [(number, config.participation) for number in range(config.rounds)]  # each a new draw
 
 
 def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
+    """Return the state before the first round."""
     long = private_bins.long_in(domain, config)
     levels = np.array(domain.levels, np.int64)
     most = private_bins.most_levels(domain) if long else levels
@@ -237,26 +246,31 @@ def _singles(levels: np.ndarray) -> tuple[Query, ...]:
 
 
 def tables_of_queries(levels: np.ndarray, queries: tuple[Query, ...]) -> Candidates:
-    """The tables of these queries, likewise."""
+    """Return the tables of these queries, likewise."""
     sizes = np.array([np.prod(levels[list(query)]) for query in queries], dtype=np.int64)
     return Candidates(queries, np.ones(len(queries)), sizes, np.cumsum(sizes) - sizes)
 
 
 def chosen_in(state: Arrays) -> tuple[Query, ...]:
-    """A single column is kept as a pair with itself."""
+    """Return the chosen tables of a state; a single column is kept as a pair with itself."""
     return tuple(tuple(dict.fromkeys(query)) for query in state["chosen"].tolist())
 
 
 def broadcast(state: Arrays, config: Config) -> Arrays:
-    """What is counted next: the noisy counts stay with the server, which alone needs them."""
+    """Return what is counted next.
+
+    The noisy counts stay with the server, which alone needs them.
+    """
     names = ("levels", "round", "long", "chosen", "repeats")
     sent = {name: state[name] for name in names if name in state}
     return {**sent, **private_bins.sent(state)}
 
 
 def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
-    """The sum that the round is due for; levels as declared, or as many as there are runs; and in
-    the second sum different tables, measured as often as the plan pays for.
+    """Check the sum that the round is due for.
+
+    Levels are as declared, or as many as there are runs; and in the second sum there are different
+    tables, measured as often as the plan pays for.
 
     Where pairs are not coarse, any of these tables is one of the first sum, so no choice of them is
     larger than that. Otherwise they have at most MOST_AGAIN cells.
@@ -285,7 +299,7 @@ def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -
 def client_step(
     state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator
 ) -> Update:
-    """The client's counts with its share of the noise.
+    """Return the client's counts with its share of the noise.
 
     One more row adds 1 to one cell of each table, whose noise is drawn for it alone: of a coarse
     table, too, since each level is merged into one coarse level, whatever the rows are. In the
@@ -315,7 +329,7 @@ def client_step(
 
 
 def _first_tables(levels: np.ndarray) -> Candidates:
-    """What the first sum has at full resolution."""
+    """Return what the first sum has at full resolution."""
     if is_wide(len(levels)):
         return tables_of_queries(levels, _singles(levels))
     return tables_in(levels)
@@ -338,13 +352,15 @@ def _counts_now(client: Client, number: int) -> bool:
 
 
 def long_columns(state: Arrays) -> Candidates:
-    """The tables of the columns whose fine counts are made first."""
+    """Return the tables of the columns whose fine counts are made first."""
     return tables_of_queries(state["levels"], tuple((c,) for c in state["long"].tolist()))
 
 
 class Part(NamedTuple):
-    """Tables that a client adds to a sum with the same noise: `deviation` on one measurement of a
-    count, of which each table has `repeats`."""
+    """Tables that a client adds to a sum with the same noise.
+
+    `deviation` on one measurement of a count, of which each table has `repeats`.
+    """
 
     what: str
     deviation: float
@@ -354,7 +370,7 @@ class Part(NamedTuple):
 
 
 def _parts(state: Arrays, asked: Candidates, config: Config, noise: Noise | None) -> list[Part]:
-    """What is added in this round, in the order in which it is sent."""
+    """Return what is added in this round, in the order in which it is sent."""
     multiplier, cells = noise.multiplier if noise else 0.0, int(asked.sizes.sum())
     scales = Scales.of(multiplier, len(state["levels"]), config, len(state["long"]))
     if int(state["round"]) == 1:
@@ -371,7 +387,7 @@ def _parts(state: Arrays, asked: Candidates, config: Config, noise: Noise | None
 
 
 def _spent(parts: Sequence[Part], config: Config, noise: Noise | None) -> list[Charge]:
-    """What these parts cost a client whose rows are in them."""
+    """Return what these parts cost a client whose rows are in them."""
     times: Counter[tuple[str, float]] = Counter()
     for part in parts:
         times[part.what, float(part.deviation)] += part.repeats * part.tables
@@ -440,8 +456,9 @@ def _drawn(parts: Sequence[Part], config: Config, client: Client, noise: Noise) 
 def check_sums(
     parts: list[tuple[float, int]], repeats: int, client: Client, rounds: int = 1
 ) -> None:
-    """Raises BadInput where the sum over all clients, and the rounds that it is gathered over,
-    could wrap around modulo 2^64.
+    """Check that no sum over all clients, and its rounds, can wrap around modulo 2^64.
+
+    Raises BadInput where one could.
 
     Read as an int64 a sum is exact while it is below 2^63 in size. A client adds at most its rows,
     of which it has no more than MOST_ROWS, once a measurement; and a difference of two Poisson
@@ -491,7 +508,7 @@ def server_step(
 
 
 def _charges(state: Arrays, config: Config, noise: Noise | None) -> list[Charge]:
-    """What a sum costs, with its first round: a record is in one of its rounds."""
+    """Return what a sum costs, with its first round: a record is in one of its rounds."""
     if "gathered_rounds" in state:
         return []
     number, columns, long = int(state["round"]), len(state["levels"]), len(state["long"])
@@ -504,7 +521,7 @@ def _charges(state: Arrays, config: Config, noise: Noise | None) -> list[Charge]
 
 
 def _gathered_over(config: Config, charges: list[Charge]) -> list[Charge]:
-    """The charges of a sum, which say over how many rounds it is gathered."""
+    """Return the charges of a sum, which say over how many rounds it is gathered."""
     if config.rounds_per_sum == 1:
         return charges
     once = f"each client in one of {config.rounds_per_sum} rounds"
@@ -512,8 +529,10 @@ def _gathered_over(config: Config, charges: list[Charge]) -> list[Charge]:
 
 
 def _gathered(before: Arrays, updates: Sequence[Update], what: str, *, noisy: bool) -> Arrays:
-    """GATHERED of a sum with these updates: counts, the rows in them, the variance of their noise,
-    and the rounds there were."""
+    """Return GATHERED of a sum with these updates.
+
+    Counts, the rows in them, the variance of their noise, and the rounds there were.
+    """
     counts = secure_sum.total(updates)[what]
     rows = sum(update.num_rows for update in updates if update.arrays.get("counted", True))
     now = counts, rows, variance(updates) if noisy else 0.0, 1
@@ -524,14 +543,18 @@ def _gathered(before: Arrays, updates: Sequence[Update], what: str, *, noisy: bo
 
 
 def variance(updates: Sequence[Update]) -> float:
-    """Of the noise on a sum of these updates, in parts of what is charged: each client's share is
-    one of as many as there are honest clients."""
+    """Return the variance of the noise on a sum of these updates, in parts of what is charged.
+
+    Each client's share is one of as many as there are honest clients.
+    """
     return sum(1 / int(update.arrays["shares"]) for update in updates)
 
 
 def _choose(state: Arrays, shares: np.ndarray, scales: Scales, config: Config) -> Arrays:
-    """The first round's shares of rows by table; the tables to measure again, and how often
-    each."""
+    """Return the first round's shares of rows by table, the tables to measure again, how often.
+
+    How often each is measured.
+    """
     levels, rows = state["levels"], max(float(state["rows"]), 1.0)
     asked, wide = _first_tables(levels), is_wide(scales.columns)
     shares, coarse = np.split(shares, [int(asked.sizes.sum())])
@@ -601,8 +624,9 @@ def _asked_again(
 def _standing_out(
     tables: Mapping[Query, np.ndarray], scales: Scales, rows: float, sure: float
 ) -> list[Query]:
-    """Pairs whose noisy shares are further from the product of their columns' than by noise alone,
-    the furthest first.
+    """Return pairs whose noisy shares are further from independence than by noise alone.
+
+    From the product of their columns' shares; the furthest is first.
 
     By how much, in L1, less what noise is expected to make of it; that exceeds `sure` times its
     standard deviation, which for the absolute value of a normal variable is the root of 1 - 2 / pi
@@ -639,8 +663,10 @@ def _as_distribution(shares: np.ndarray) -> np.ndarray:
 
 
 def _measured_again(state: Arrays, counts: np.ndarray, rows: float, scales: Scales) -> Arrays:
-    """Both rounds' shares of each chosen table, averaged by precision; of a pair whose counts were
-    coarse in the first, those of the second."""
+    """Return both rounds' shares of each chosen table, averaged by precision.
+
+    Of a pair whose counts were coarse in the first, those of the second.
+    """
     levels, repeats, earlier = state["levels"], state["repeats"], _earlier(state)
     asked = tables_of_queries(levels, chosen_in(state))
     averaged = {}
@@ -656,7 +682,7 @@ def _measured_again(state: Arrays, counts: np.ndarray, rows: float, scales: Scal
 
 
 def _once(query: Query, scales: Scales) -> float:
-    """The precision of a count of a table in the first round; 0 where it was coarse."""
+    """Return the precision of a count of a table in the first round; 0 where it was coarse."""
     if len(query) > 1 and is_wide(scales.columns):
         return 0.0
     return _precision(scales.one_way if len(query) == 1 else scales.two_way, 1)
@@ -673,7 +699,7 @@ def _earlier(state: Arrays) -> float:
 
 
 def _fit(state: Arrays, scales: Scales, config: Config) -> Model:
-    """The graphical model of everything that was measured."""
+    """Fit the graphical model of everything that was measured."""
     levels = tuple(state["levels"].tolist())
     rows, earlier, targets = float(max(int(state["rows"]), 1)), _earlier(state), {}
     repeats = dict(zip(chosen_in(state), state["repeats"].tolist(), strict=True))

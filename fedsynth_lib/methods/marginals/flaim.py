@@ -1,5 +1,6 @@
-"""FLAIM: clients choose marginals on their own rows, the server sums and fits (maddock2024, section
-4, algorithm 1).
+"""FLAIM: clients choose marginals on their own rows, the server sums and fits.
+
+Source: maddock2024, section 4, algorithm 1.
 
 What crosses the wire: for the first model, one-way counts by secure sums, from a fresh draw of
 clients for each column. Then two messages a round: the server sends the model, and each client of
@@ -89,6 +90,7 @@ class Config(marginals.Config):
     local_steps: int = 1
 
     def __post_init__(self):
+        """Check settings together."""
         super().__post_init__()
         if self.selection not in ("exponential", "random", "none") or self.penalty not in (
             "none",
@@ -106,6 +108,7 @@ class Config(marginals.Config):
 
     @property
     def one_way_each_round(self) -> bool:
+        """Whether one-way counts are summed in each round."""
         return self.selection == "exponential" and (self.combine_one_way or self.penalty == "proxy")
 
 
@@ -114,7 +117,7 @@ class Config(marginals.Config):
 
 @lru_cache(maxsize=32)
 def phases(columns: int, config: Config) -> tuple[tuple[str, int], ...]:
-    """What happens in each round of the schedule: (kind, which column or FLAIM round)."""
+    """Return what happens in each round of the schedule: (kind, which column or FLAIM round)."""
     kinds = {"exponential": ("choose", "collect"), "random": ("collect",), "none": ()}[
         config.selection
     ]
@@ -127,13 +130,15 @@ def phases(columns: int, config: Config) -> tuple[tuple[str, int], ...]:
 
 
 def phase(number: int, columns: int, config: Config) -> tuple[str, int]:
-    """What happens in a round, by its number: below 0 bins are formed."""
+    """Return what happens in a round, by its number: below 0 bins are formed."""
     return ("bins", 0) if number < 0 else phases(columns, config)[number]
 
 
 def schedule(domain: Domain, config: Config) -> list[tuple[int, float]]:
-    """A draw for the fine counts, if any, for each column and for each round; the oracle asks
-    everyone."""
+    """Return the draws of clients of a run.
+
+    One for the fine counts, if any, for each column and for each round; the oracle asks everyone.
+    """
     columns = len(domain.names)
     before = [(0, config.participation)] if private_bins.long_in(domain, config) else []
     draws = {"oracle": lambda _: (0, 1.0), "column": lambda c: (1 + c, config.participation)}
@@ -142,8 +147,11 @@ def schedule(domain: Domain, config: Config) -> list[tuple[int, float]]:
 
 
 def query_counts(columns: int, config: Config) -> QueryCounts:
-    """Of the whole run: lemma 4.1, and for more than one local step the local measurements, which
-    the work leaves out. The last round has no one-way marginals."""
+    """Count the releases of the whole run.
+
+    Lemma 4.1, and for more than one local step the local measurements, which the work leaves out.
+    The last round has no one-way marginals.
+    """
     if config.selection == "none":
         return QueryCounts(columns, 0)
     rounds, each = rounds_of(columns, config), each_round(columns, config)
@@ -152,15 +160,20 @@ def query_counts(columns: int, config: Config) -> QueryCounts:
 
 
 def lemma_counts(columns: int, config: Config) -> QueryCounts:
-    """Of the whole run as lemma 4.1 counts, without what clients measure between their choices. For
-    reproduction alone: a run with noise for so few costs more than its epsilon."""
+    """Count the releases of the whole run as lemma 4.1 does.
+
+    Without what clients measure between their choices. For reproduction alone: a run with noise for
+    so few costs more than its epsilon.
+    """
     charged, rounds = query_counts(columns, config), rounds_of(columns, config)
     return replace(charged, measured=charged.measured - rounds * (config.local_steps - 1))
 
 
 def each_round(columns: int, config: Config) -> QueryCounts:
-    """What a record pays in a round: each choice is measured by the server, and all but the last by
-    the client."""
+    """Return what a record pays in a round.
+
+    Each choice is measured by the server, and all but the last by the client.
+    """
     if config.selection == "random":
         return QueryCounts(1, 0)
     return QueryCounts(
@@ -173,7 +186,7 @@ def one_way_again(columns: int, config: Config) -> int:
 
 
 def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config) -> list[Charge]:
-    """What a record pays whose client takes part in every draw; the others pay less."""
+    """Return what a record pays whose client takes part in every draw; the others pay less."""
     oracle = [Charge(ORACLE, "unprotected")] if config.penalty == "true" else []
     total = query_counts(len(domain.names), config)
     return oracle + planned(noise_multiplier, total, domain, config)
@@ -183,6 +196,7 @@ def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config)
 
 
 def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
+    """Return the state before the first round."""
     state = marginal_state.start(domain, config)
     choices = len(candidates_in(state).queries) - len(domain.names) * config.filter_one_way
     if config.local_steps > choices:
@@ -194,8 +208,10 @@ def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
 
 
 def broadcast(state: Arrays, config: Config) -> Arrays:
-    """The place in the protocol; for a choice the model, and what scores and local steps need; then
-    who chose what."""
+    """Return the place in the protocol, and what the next step needs.
+
+    For a choice the model, and what scores and local steps need; then who chose what.
+    """
     kind, _ = phase(int(state["round"]), len(state["levels"]), config)
     names = ["round", "levels", "workload"]
     if kind == "choose":
@@ -211,8 +227,11 @@ def broadcast(state: Arrays, config: Config) -> Arrays:
 
 
 def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
-    """The place in the protocol, a model of candidates that is no larger than the settings allow,
-    and choices among the candidates."""
+    """Check what a client is sent.
+
+    The place in the protocol, a model of candidates that is no larger than the settings allow, and
+    choices among the candidates.
+    """
     columns = len(domain.names)
     expected = marginal_state.declared(state, domain, config, round)
     kind, place = phase(int(expected["round"]), columns, config)
@@ -245,15 +264,18 @@ def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -
 
 
 def _open_to_choice(allowed: np.ndarray, columns: int, config: Config) -> np.ndarray:
-    """The candidates that fit, without columns alone where those are no candidates."""
+    """Return the candidates that fit, without columns alone where those are no candidates."""
     return allowed & (np.arange(len(allowed)) >= columns * config.filter_one_way)
 
 
 def _of_model(
     state: Arrays, asked: Candidates, levels: tuple[int, ...], config: Config
 ) -> dict[str, Values]:
-    """The tables of a model of all columns alone and some other candidates, and for local steps
-    what was measured of them. No number in them can overflow on the way to a score."""
+    """Return the tables of a model of all columns alone and some other candidates.
+
+    And for local steps what was measured of them. No number in them can overflow on the way to a
+    score.
+    """
     queries, alone = tables_of(state, "potential").keys(), asked.queries[: len(levels)]
     limit = max(config.max_megabytes * MEGABYTE, model_bytes(levels, alone))
     require(set(alone) <= queries <= set(asked.queries) and model_bytes(levels, queries) <= limit)
@@ -274,7 +296,7 @@ def _of_model(
 def client_step(
     state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator
 ) -> Update:
-    """Counts of one column, the choice of marginals, or the counts of those chosen.
+    """Return counts of one column, the choice of marginals, or the counts of those chosen.
 
     What the client adds to sums is exact. What it states for them is what the server is trusted to
     make of them: a measurement of every table, with the noise of the round.
@@ -311,7 +333,7 @@ def client_step(
 
 
 def _with_own_noise(state: Arrays, client: Client, config: Config, noise: Noise) -> Arrays:
-    """The state with the noise of the round as the client's own plan has it.
+    """Return the state with the noise of the round as the client's own plan has it.
 
     Annealed noise follows from what the model has learned, so that is the server's. There the
     client adds up what its rounds cost, and refuses what would cost more than the plan.
@@ -338,8 +360,7 @@ def server_step(
     noise: Noise | None,
     rng: np.random.Generator,
 ) -> tuple[Arrays, list[Charge]]:
-    """Measure a column, take note of the choices, or measure what was chosen and fit the model
-    anew."""
+    """Measure a column, note the choices, or measure what was chosen and fit again."""
     columns, number = len(state["levels"]), int(state["round"])
     plan_of_rounds = phases(columns, config)
     kind, place = phase(number, columns, config)
@@ -379,8 +400,10 @@ def server_step(
 def _open_round(
     state: Arrays, place: int, config: Config, noise: Noise | None, rng: np.random.Generator
 ) -> Arrays:
-    """Noise, size limit and candidates of a round; a random choice is made here, for all
-    clients."""
+    """Set noise, size limit and candidates of a round.
+
+    A random choice is made here, for all clients.
+    """
     columns, asked = len(state["levels"]), candidates_in(state)
     total, rounds = query_counts(columns, config), phases(columns, config)[-1][1] + 1
     state = marginal_state.with_noise_of_round(
@@ -438,7 +461,7 @@ def choose(
 
 
 def heterogeneity(state: Arrays, client: Client, config: Config, cells: np.ndarray) -> np.ndarray:
-    """What to take off each candidate's score, (queries,).
+    """Return what to take off each candidate's score, (queries,).
 
     True: |client's share - all clients' share|_1. Proxy: the mean over a query's columns of the
     distance between the client's one-way shares and the server's noisy running mean (section 4.3).
@@ -457,8 +480,10 @@ def heterogeneity(state: Arrays, client: Client, config: Config, cells: np.ndarr
 
 
 def true_heterogeneity(state: Arrays, updates: list[Update]) -> np.ndarray:
-    """|client's share - all clients' share|_1 of every candidate, (clients, queries), from the rows
-    themselves."""
+    """Return |client's share - all clients' share|_1 of every candidate, (clients, queries).
+
+    From the rows themselves.
+    """
     asked, levels = candidates_in(state), state["levels"]
     together = asked.counts(np.concatenate([update.arrays["rows"] for update in updates]), levels)
     shares = together / sum(update.num_rows for update in updates)
@@ -473,7 +498,7 @@ def true_heterogeneity(state: Arrays, updates: list[Update]) -> np.ndarray:
 def distances(
     cells: np.ndarray, shares: np.ndarray, size: float, mass: np.ndarray | float = 1.0
 ) -> np.ndarray:
-    """|counts / size - shares|_1 of every query, (queries,).
+    """Return |counts / size - shares|_1 of every query, (queries,).
 
     cells: (queries, rows) position of every row in `shares`, ascending from query to query. mass:
     sum of |shares| of each query, 1 for a model. Visits occupied cells only: elsewhere the distance
@@ -490,7 +515,7 @@ def distances(
 def _measure_alone(
     state: Arrays, query: int, client: Client, config: Config, noise: Noise | None
 ) -> Arrays:
-    """The client's own model after measuring a choice with noise of its own (line 8)."""
+    """Return the client's own model after measuring a choice with noise of its own (line 8)."""
     asked, sigma = candidates_in(state), float(state["sigma"])
     counts = marginal_state.noisy(asked.table(query, client.rows, state["levels"]), sigma, noise)
     state = marginal_state.with_measurement(
@@ -505,8 +530,10 @@ def _measure_alone(
 def _note_choices(
     state: Arrays, updates: list[Update], config: Config, noise: Noise | None
 ) -> tuple[Arrays, list[Charge]]:
-    """Who chose what, without choices that would not fit into the model together; new one-way
-    measurements."""
+    """Note who chose what, and new one-way measurements.
+
+    Without choices that would not fit into the model together.
+    """
     chosen = np.stack([update.arrays["chosen"] for update in updates])
     asked, limit = candidates_in(state), float(state["limit"])
     queries, votes = np.unique(chosen, return_counts=True)
@@ -526,8 +553,10 @@ def _note_choices(
 def _measure_one_way(
     state: Arrays, counts: np.ndarray, updates: list[Update], config: Config, noise: Noise | None
 ) -> tuple[Arrays, list[Charge]]:
-    """All columns of the round's clients: into the running mean that the proxy compares with, and
-    into the model."""
+    """Measure all columns of the round's clients.
+
+    Into the running mean that the proxy compares with, and into the model.
+    """
     sigma, levels = float(state["sigma"]), state["levels"]
     tables = np.split(marginal_state.noisy(counts, sigma, noise), np.cumsum(levels)[:-1])
     rows = sum(update.num_rows for update in updates)
@@ -551,8 +580,10 @@ def _measure_one_way(
 
 
 def _counts_of_chosen(state: Arrays, client: Client, config: Config, sigma: float | None) -> Update:
-    """The client's exact counts of what it chose, each into the sum of those who chose the same;
-    of a random choice, into one sum of all."""
+    """Return the client's exact counts of what it chose.
+
+    Each goes into the sum of those who chose the same; of a random choice, into one sum of all.
+    """
     asked, members, chosen = candidates_in(state), state["members"], state["chosen"]
     clients_choose, memory = config.selection == "exponential", client.memory
     own = chosen[members == client.index] if clients_choose else chosen

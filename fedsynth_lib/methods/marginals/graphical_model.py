@@ -1,5 +1,6 @@
-"""Graphical-model inference: from noisy marginals to one distribution (Private-PGM, McKenna et al.
-2019).
+"""Graphical-model inference: from noisy marginals to one distribution.
+
+Source: Private-PGM, McKenna et al. 2019.
 
 A model is a Markov random field over coded columns: log p(x) is the sum of its potentials at x less
 log Z, with one table of potentials for every distinct marginal that was measured. Belief
@@ -37,8 +38,10 @@ class Model:
 
 @dataclass(frozen=True)
 class Target:
-    """What all measurements of one marginal say together: shares of rows, and the weight of their
-    squared error."""
+    """What all measurements of one marginal say together.
+
+    Shares of rows, and the weight of their squared error.
+    """
 
     shares: np.ndarray  # noisy counts / total, in the shape of the table; may be negative
     weight: float  # sum over measurements of (total / standard deviation)^2
@@ -47,8 +50,9 @@ class Target:
 def targets(
     levels: Levels, measurements: Iterable[tuple[Query, np.ndarray, float]], total: float
 ) -> dict[Query, Target]:
-    """Query -> Target from (query, noisy counts, standard deviation); repeats are averaged by their
-    precision.
+    """Return a Target for each query from (query, noisy counts, standard deviation).
+
+    Repeats are averaged by their precision.
 
     The squared error of repeats is that of their weighted mean plus a constant, so nothing is lost.
     Totals of measurements need not agree; the model's is 1, which stands for `total` rows.
@@ -72,8 +76,9 @@ def targets(
 
 
 class Propagation:
-    """Belief propagation for one set of queries: the tree, the order of work, and tables that are
-    reused.
+    """Belief propagation for one set of queries.
+
+    The tree, the order of work, and tables that are reused.
 
     Upward, a clique is normalised given its separator in log space (one exponential per cell) and
     hands its log-normaliser to its parent; downward, it is multiplied by its separator's marginal.
@@ -135,7 +140,9 @@ class Propagation:
     def run(
         self, potentials: Mapping[Query, np.ndarray], out: Tables | None = None
     ) -> tuple[Tables, float]:
-        """The marginals of all queries as shares (written to `out` if given), and log Z.
+        """Return the marginals of all queries as shares, and log Z.
+
+        They are written to `out` if given.
 
         `beliefs` then are the marginals of the cliques.
         """
@@ -156,8 +163,9 @@ class Propagation:
         return marginals, log_z
 
     def _upward(self, tables: dict) -> float:
-        """Beliefs become exp(sum of potentials and children's messages - peak), children first;
-        returns log Z.
+        """Turn beliefs into exp(sum of potentials and children's messages - peak); return log Z.
+
+        Children first.
 
         tables: the potentials by query; each clique's message is put beside them, by its number.
         """
@@ -199,32 +207,39 @@ class Layout(NamedTuple):
     kept_axes: list[int]
 
     def expand(self, table: np.ndarray) -> np.ndarray:
-        """A view of the query's table that broadcasts against the larger one."""
+        """Return a view of the query's table that broadcasts against the larger one."""
         return table.transpose(self.order)[self.spread]
 
     def project(self, table: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """The larger table summed to the query, in the order of its axes; without `out` a view
-        where none is summed."""
+        """Sum the larger table to the query, in the order of its axes.
+
+        Without `out` a view where none is summed.
+        """
         # several times faster than `sum` on short axes
         return np.einsum(table, self.all_axes, self.kept_axes, out=out)
 
 
 @lru_cache(maxsize=100_000)
 def layout(query: Query, columns: Query) -> Layout:
+    """Return how the table of a query is part of a larger one."""
     order = [query.index(c) for c in columns if c in query]
     spread = tuple(slice(None) if c in query else None for c in columns)
     return Layout(order, spread, list(range(len(columns))), [columns.index(c) for c in query])
 
 
 def project(table: np.ndarray, columns: Query, query: Query) -> np.ndarray:
-    """The table over `columns` summed to `query`, its axes in the order of `query`; a view where
-    nothing is summed."""
+    """Sum the table over `columns` to `query`, its axes in the order of `query`.
+
+    A view where nothing is summed.
+    """
     return layout(query, columns).project(table)
 
 
 def ways(columns: Query, queries: list[Query], levels: Levels) -> list[tuple[Query, Query]]:
-    """(to, from) of each sum of a table to queries over some of its columns. A column that several
-    lack is summed first, for all of them, while that makes fewer additions."""
+    """Return (to, from) of each sum of a table to queries over some of its columns.
+
+    A column that several lack is summed first, for all of them, while that makes fewer additions.
+    """
     found = []
     while queries:
         lacking = {c: [q for q in queries if c not in q] for c in columns}
@@ -250,8 +265,9 @@ def estimate(
     momentum: bool = True,
     to_noise: bool = True,
 ) -> Model:
-    """The model, from `model` on, whose marginals come close to the targets: mirror descent
-    (McKenna et al. 2019).
+    """Estimate the model whose marginals come close to the targets, by mirror descent.
+
+    From `model` on (McKenna et al. 2019).
 
     Minimises half the sum of weight * |marginal - shares|^2. A mirror step moves the potentials
     against the gradient of the loss in the marginals. The first is 1 / sum of weights long, which
@@ -271,7 +287,7 @@ def estimate(
     sizes = [prod(model.levels[c] for c in query) for query in queries]
 
     def blank() -> tuple[np.ndarray, Tables]:
-        """A zero for every cell of every query, and the tables as views of it."""
+        """Return a zero for every cell of every query, and the tables as views of it."""
         flat = np.zeros(sum(sizes))
         pieces = np.split(flat, np.cumsum(sizes)[:-1])
         return flat, {
@@ -299,8 +315,10 @@ def estimate(
     )
 
     def loss_at(potentials: Tables, gradient: np.ndarray, gradient_tables: Tables) -> float:
-        """The loss; its gradient in the marginals, less the constant part, goes into
-        `gradient`."""
+        """Return the loss; its gradient, less the constant part, goes into `gradient`.
+
+        The gradient in the marginals.
+        """
         propagation.run(potentials, out=gradient_tables)
         np.subtract(gradient, goals, out=gradient)
         loss = constant

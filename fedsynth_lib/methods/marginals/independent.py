@@ -1,5 +1,4 @@
-"""Independent columns from noisy counts: the smallest complete method, and the floor for every
-other.
+"""Independent columns from noisy counts: the smallest complete method, a floor for others.
 
 What crosses the wire: one round of counts per level of every column, of which the server learns
 only the noisy sum over clients. Nothing about how columns hang together is released.
@@ -23,11 +22,14 @@ WHAT = "counts of every column's levels"
 
 @dataclass(frozen=True)
 class Config:
+    """Settings of independent columns."""
+
     bins: int = 20  # equal-width bins of a numeric column
     rounds: int = 1
 
 
 def encoder(schema: Schema, config: Config) -> EqualWidthBins:
+    """Return equal-width bins of numeric columns."""
     return EqualWidthBins(schema, config.bins)
 
 
@@ -37,11 +39,12 @@ def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config)
 
 
 def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
+    """Return the state before the round."""
     return {"levels": np.array(domain.levels), "counts": np.zeros(sum(domain.levels), np.int64)}
 
 
 def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
-    """The declared levels, and any counts so far, which a client does not look at."""
+    """Check the declared levels, and any counts so far, which a client does not look at."""
     levels = np.array(domain.levels)
     check_arrays(state, {"levels": levels, "counts": Values(np.int64, (levels.sum(),))})
 
@@ -74,8 +77,10 @@ def server_step(
 
 
 def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generator) -> np.ndarray:
-    """Every column on its own from its normalised counts; negative counts are 0; (num_rows,
-    columns)."""
+    """Draw every column on its own from its normalised counts, (num_rows, columns).
+
+    Negative counts are 0.
+    """
     columns = []
     for counts in np.split(np.maximum(state["counts"], 0), np.cumsum(state["levels"])[:-1]):
         weights = counts if counts.sum() > 0 else np.ones(len(counts))

@@ -22,8 +22,10 @@ RULES = ("fill", "rest", "clique")  # of elimination; the last is the quickest
 
 @dataclass(frozen=True)
 class Node:
-    """A clique: its table has the separator's axes first, so that a row of `matrix` is one
-    conditional."""
+    """A clique.
+
+    Its table has the separator's axes first, so that a row of `matrix` is one conditional.
+    """
 
     columns: Query  # separator, then residual; not ascending as a whole
     separator: Query  # columns shared with the parent
@@ -35,7 +37,7 @@ class Node:
         return tuple(levels[c] for c in self.separator)
 
     def matrix(self, table: np.ndarray) -> np.ndarray:
-        """The table as (cells of the separator, cells of the rest), a view."""
+        """Return the table as (cells of the separator, cells of the rest), a view."""
         return table.reshape(prod(table.shape[: len(self.separator)]), -1)
 
 
@@ -47,8 +49,9 @@ def model_bytes(levels: Levels, queries: Iterable[Query]) -> int:
 def grown_fits(
     levels: Levels, queries: Iterable[Query], candidates: Iterable[Query], most_bytes: float
 ) -> Iterator[bool]:
-    """Whether `model_bytes` of `queries` with one of `candidates` more is at most `most_bytes`, for
-    each of them.
+    """Whether `model_bytes` of `queries` with one candidate more is at most `most_bytes`.
+
+    For each of `candidates`.
 
     Only the parts that a candidate touches change, and of their triangulations the first small
     enough will do.
@@ -82,7 +85,7 @@ def covered(query: Query, queries: Iterable[Query]) -> bool:
 
 
 def parts(queries: Iterable[Query]) -> list[frozenset[Query]]:
-    """The queries grouped by connected part of their graph, without those inside another one."""
+    """Group the queries by connected part of their graph, without those inside another one."""
     groups: list[tuple[set[int], list[Query]]] = []
     for query in sorted(queries, key=len, reverse=True):
         if any(
@@ -116,8 +119,9 @@ def _cliques(levels: Levels, queries: frozenset[Query]) -> tuple[frozenset[int],
 def _triangulate(
     levels: Levels, queries: frozenset[Query], rule: str
 ) -> tuple[frozenset[int], ...]:
-    """Greedy elimination by one of three rules; ties go to the smaller table of the neighbours,
-    then the lower column.
+    """Eliminate columns greedily by one of three rules.
+
+    Ties go to the smaller table of the neighbours, then the lower column.
 
     fill: the column whose neighbours lack the fewest links, each counting as the product of its
         levels.
@@ -157,8 +161,9 @@ def _triangulate(
 
 @lru_cache(maxsize=256)
 def junction_tree(levels: Levels, queries: tuple[Query, ...]) -> tuple[Node, ...]:
-    """The cliques of the model that measures `queries`, parents before children, one tree after the
-    other.
+    """Return the cliques of the model that measures `queries`.
+
+    Parents before children, one tree after the other.
 
     A tree is rooted at its largest clique, the only one that is then normalised without a
     separator.

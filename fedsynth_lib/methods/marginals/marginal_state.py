@@ -1,5 +1,7 @@
-"""The state of AIM, DistAIM and FLAIM: what was measured, the model fitted to it, the noise of the
-round to come."""
+"""The state of AIM, DistAIM and FLAIM.
+
+What was measured, the model fitted to it, the noise of the round to come.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -34,8 +36,10 @@ MOST_CELLS = 100_000_000  # of all candidates, whose answers are kept in 8 bytes
 
 
 def start(domain: Domain, config: Config) -> Arrays:
-    """What every method of the family begins with; `sigma` and `choice_noise` are of the round to
-    come. Raises BadInput for candidates that memory would not hold.
+    """Return what every method of the family begins with.
+
+    `sigma` and `choice_noise` are of the round to come. Raises BadInput for candidates that memory
+    would not hold.
 
     Where bins are formed first, memory must hold the candidates of the most levels that there may
     be then.
@@ -63,15 +67,17 @@ def start(domain: Domain, config: Config) -> Arrays:
 
 
 def _in_runs(domain: Domain, config: Config) -> Domain:
-    """The domain with as many levels as columns may have once bins are formed."""
+    """Return the domain with as many levels as columns may have once bins are formed."""
     if not private_bins.long_in(domain, config):
         return domain
     return replace(domain, levels=tuple(private_bins.most_levels(domain).tolist()))
 
 
 def declared(sent: Arrays, domain: Domain, config: Config, round: int) -> dict[str, Any]:
-    """What clients are sent in every round of the schedule: it follows from the domain and the
-    settings, but for the runs that were formed."""
+    """Return what clients are sent in every round of the schedule.
+
+    It follows from the domain and the settings, but for the runs that were formed.
+    """
     expected: dict[str, Any] = {"levels": np.array(domain.levels)}
     number = round
     if private_bins.long_in(domain, config):
@@ -84,7 +90,10 @@ def declared(sent: Arrays, domain: Domain, config: Config, round: int) -> dict[s
 def fine_counts(
     state: Arrays, rows: np.ndarray, total: QueryCounts, config: Config, noise: Noise | None
 ) -> Update:
-    """What a client sends before bins are formed: exact counts, to which the server adds noise."""
+    """Return what a client sends before bins are formed.
+
+    Exact counts, to which the server adds noise.
+    """
     sigma = noise.multiplier if noise else None
     spent = forming_bins(sigma, total, len(state["long"]), config)
     return Update(summed={"fine": private_bins.fine_counts(state, rows)}, summed_spent=[spent])
@@ -97,8 +106,10 @@ def with_bins(
     config: Config,
     noise: Noise | None,
 ) -> tuple[Arrays, Charge]:
-    """The state with bins by the noisy fine counts of these clients; its next round is the first of
-    the method's own."""
+    """Return the state with bins by the noisy fine counts of these clients.
+
+    Its next round is the first of the method's own.
+    """
     sigma = noise.multiplier if noise else None
     charge = forming_bins(sigma, total, len(state["long"]), config)
     counts = noisy(secure_sum.total(updates)["fine"], charge.noise, noise)
@@ -107,16 +118,18 @@ def with_bins(
 
 
 def name_of(kind: str, query: Query) -> str:
+    """Return the name of a query's array of a kind."""
     return f"{kind} {','.join(map(str, query))}"
 
 
 def tables_of(state: Mapping[str, np.ndarray], kind: str) -> dict[Query, np.ndarray]:
-    """The state's arrays of one kind ('potential', 'shares' or 'weight') by query."""
+    """Return the state's arrays of one kind ('potential', 'shares' or 'weight') by query."""
     names = (name.split(" ") for name in state if name.startswith(f"{kind} "))
     return {tuple(map(int, columns.split(","))): state[f"{kind} {columns}"] for _, columns in names}
 
 
 def model_of(state: Mapping[str, np.ndarray]) -> Model:
+    """Return the model in a state."""
     return Model(tuple(state["levels"].tolist()), tables_of(state, "potential"))
 
 
@@ -130,7 +143,7 @@ def with_noise_of_round(
     again: int,
     left: int,
 ) -> Arrays:
-    """The state with the noise of the next round.
+    """Return the state with the noise of the next round.
 
     total, each: of the run and of a round, `again` of which (one-way marginals) the last
         round saves.
@@ -167,8 +180,10 @@ def with_noise_of_round(
 def with_measurement(
     state: Arrays, query: Query, counts: np.ndarray, sigma: float, rows: float, config: Config
 ) -> Arrays:
-    """The state with one more measurement: counts of `rows` records with noise `sigma`; repeats are
-    averaged."""
+    """Return the state with one more measurement.
+
+    Counts of `rows` records with noise `sigma`; repeats are averaged.
+    """
     behind = max(float(rows if config.public_sizes else counts.sum()), 1.0)
     shares = (counts / behind).reshape(state["levels"][list(query)])
     weight = ((behind if config.weighted else float(state["typical"])) / (sigma or 1.0)) ** 2
@@ -182,8 +197,10 @@ def with_measurement(
 
 
 def noisy(counts: np.ndarray, sigma: float | None, noise: Noise | None) -> np.ndarray:
-    """Counts with Gaussian noise `sigma`: a record changes one count of each marginal by 1, and
-    each marginal is charged."""
+    """Return counts with Gaussian noise `sigma`.
+
+    A record changes one count of each marginal by 1, and each marginal is charged.
+    """
     if noise is None:
         return counts
     return gaussian_counts(counts, sigma, l2_sensitivity=1, noise=noise)
@@ -192,8 +209,9 @@ def noisy(counts: np.ndarray, sigma: float | None, noise: Noise | None) -> np.nd
 def measure_column(
     state: Arrays, column: int, counts: np.ndarray, rows: float, config: Config, noise: Noise | None
 ) -> tuple[Arrays, float | None]:
-    """The state with a column's one-way measurement from summed counts of `rows` records, and its
-    noise.
+    """Return the state with a column's one-way measurement, and its noise.
+
+    From summed counts of `rows` records.
 
     After the last column it has a first model.
     """
@@ -212,7 +230,10 @@ def measure_column(
 
 
 def refit(state: Arrays, config: Config, *, last: bool, to_noise: bool) -> Arrays:
-    """The state with potentials fitted to everything measured, starting from those it has."""
+    """Return the state with potentials fitted to everything measured.
+
+    Starting from those it has.
+    """
     weight = tables_of(state, "weight")
     targets = {
         query: Target(shares, float(weight[query]))
@@ -232,8 +253,10 @@ def refit(state: Arrays, config: Config, *, last: bool, to_noise: bool) -> Array
 
 
 def size_limit(state: Arrays, total: QueryCounts, config: Config, noise: Noise | None) -> float:
-    """Megabytes that the model may have: all in proportion to the budget spent, or to the rounds
-    passed without one."""
+    """Return the megabytes that the model may have.
+
+    All in proportion to the budget spent, or to the rounds passed without one.
+    """
     if noise is None:
         done = (int(state["round"]) + 1) / (len(state["levels"]) + config.rounds)
     else:
@@ -242,8 +265,10 @@ def size_limit(state: Arrays, total: QueryCounts, config: Config, noise: Noise |
 
 
 def fits(state: Arrays, queries: Iterable[Query], limit: float) -> np.ndarray:
-    """Which queries may be measured next: inside the model, or the model with it is at most so
-    large."""
+    """Return which queries may be measured next.
+
+    Those inside the model, or with which the model is at most so large.
+    """
     levels, measured = tuple(state["levels"].tolist()), tuple(tables_of(state, "shares"))
     queries = list(queries)
     small = grown_fits(levels, measured, queries, limit * MEGABYTE)
@@ -259,8 +284,9 @@ def choose(
     sensitivity: float,
     rng: np.random.Generator | None,
 ) -> int:
-    """The candidate chosen by the exponential mechanism among those allowed; without noise the best
-    one. Raises BadInput where none is allowed.
+    """Choose a candidate by the exponential mechanism among those allowed.
+
+    Without noise the best one. Raises BadInput where none is allowed.
     """
     check_choice(allowed)
     scores = np.where(allowed, scores, -np.inf)
@@ -270,8 +296,10 @@ def choose(
 
 
 def check_choice(allowed: np.ndarray) -> None:
-    """Raise BadInput where no candidate is allowed: the model may not grow, and nothing in the
-    workload lies inside it."""
+    """Raise BadInput where no candidate is allowed.
+
+    The model may not grow, and nothing in the workload is inside it.
+    """
     if not allowed.any():
         raise BadInput(
             "no candidate marginal fits into the model: raise max_megabytes, or bin "
@@ -280,8 +308,10 @@ def check_choice(allowed: np.ndarray) -> None:
 
 
 def moved_little(before: np.ndarray, after: np.ndarray, sigma: float, rows: float) -> bool:
-    """Whether measuring changed the model by no more than its noise: then less noise is due
-    (annealing)."""
+    """Whether measuring changed the model by no more than its noise.
+
+    Then less noise is due (annealing).
+    """
     return bool(np.abs(after - before).sum() <= expected_error(sigma, np.array(before.size), rows))
 
 
@@ -299,7 +329,7 @@ def _answers(levels: tuple, queries: tuple, blob: bytes, asked: tuple) -> np.nda
 
 
 def answers_of(state: Mapping[str, np.ndarray], asked: tuple[Query, ...]) -> np.ndarray:
-    """The model's shares for all queries, one after the other.
+    """Return the model's shares for all queries, one after the other.
 
     Clients of one process that were sent the same model share the work; each would come to the same
     numbers.
@@ -312,8 +342,11 @@ def answers_of(state: Mapping[str, np.ndarray], asked: tuple[Query, ...]) -> np.
 
 
 def given(state: Arrays, codes: Mapping[int, int]) -> Arrays:
-    """The state of a fitted model of the rows that have these codes, column -> code: exact, and
-    post-processing. Columns of which runs of levels are modelled (`long`) stay as they are."""
+    """Return the state of a fitted model of the rows that have these codes, column -> code.
+
+    It is exact, and post-processing. Columns of which runs of levels are modelled (`long`) stay as
+    they are.
+    """
     kept = dict(state)
     for column, code in codes.items():
         if column in private_bins.long_of(state):

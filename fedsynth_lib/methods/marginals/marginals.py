@@ -1,5 +1,6 @@
-"""What AIM, DistAIM and FLAIM share: workload, candidates, noise, the model in the state, and
-refitting it.
+"""What AIM, DistAIM and FLAIM share.
+
+Workload, candidates, noise, the model in the state, and refitting it.
 
 Unit of privacy: one record, added or removed. A marginal is a table of counts, of which one record
 changes one by 1: its sensitivity is 1 in every norm.
@@ -26,8 +27,9 @@ CHOICE = "the choice of a marginal"
 
 @dataclass(frozen=True)
 class Config(BinSettings):
-    """Settings of the family; defaults as published (maddock2024, section 5 and protocol
-    "Settings").
+    """Settings of the family; defaults as published.
+
+    maddock2024, section 5 and protocol "Settings".
 
     bins, by_column: equal-width bins of numeric columns, and of single ones; None keeps whole
         numbers as they are; "private" has bins that follow noisy counts (`private_bins.py`).
@@ -66,6 +68,7 @@ class Config(BinSettings):
     fine_share: float = 0.1
 
     def __post_init__(self):
+        """Check settings together."""
         self.check_bins()
         if self.rounds < 1:
             raise BadInput(f"rounds is {self.rounds}: give at least 1.")
@@ -87,6 +90,7 @@ def rounds_of(columns: int, config: Config) -> int:
 
 
 def encoder(schema: Schema, config: Config) -> EqualWidthBins:
+    """Return the bins of numeric columns."""
     return private_bins.encoder(schema, config.bins, config.by_column)
 
 
@@ -95,11 +99,11 @@ def encoder(schema: Schema, config: Config) -> EqualWidthBins:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """queries: the columns alone first, then larger ones. weights: w_q of the workload. sizes:
-    cells.
+    """The marginals that may be measured.
 
-    starts: where each query's cells begin in an array that holds all queries' tables one after the
-        other.
+    queries: the columns alone first, then larger ones. weights: w_q of the workload. sizes: cells.
+        starts: where each query's cells begin in an array that holds all queries' tables one after
+        the other.
     """
 
     queries: tuple[Query, ...]
@@ -122,7 +126,7 @@ class Candidates:
         return places + self.starts[:, None]
 
     def table(self, number: int, rows: np.ndarray, levels: np.ndarray) -> np.ndarray:
-        """Counts of one query, flat int64."""
+        """Return the counts of one query, flat int64."""
         query = self.queries[number]
         cells = np.ravel_multi_index(tuple(rows[:, query].T), tuple(levels[list(query)]))
         return np.bincount(cells, minlength=self.sizes[number])
@@ -130,8 +134,10 @@ class Candidates:
     def scores(
         self, errors: np.ndarray, penalty: np.ndarray | float, sigma: float, rows: float
     ) -> np.ndarray:
-        """AIM's utility of every query: w_q (error - what noise would leave - penalty), all in
-        shares of `rows`."""
+        """Return AIM's utility of every query.
+
+        w_q (error - what noise would leave - penalty), all in shares of `rows`.
+        """
         return self.weights * (errors - expected_error(sigma, self.sizes, rows) - penalty)
 
     def counts(self, rows: np.ndarray, levels: np.ndarray) -> np.ndarray:
@@ -140,7 +146,9 @@ class Candidates:
 
 
 def workload_of(domain: Domain, config: Config) -> np.ndarray:
-    """The workload as column positions, int16 (queries, width), -1 where a query is narrower.
+    """Return the workload as column positions, int16 (queries, width).
+
+    -1 where a query is narrower.
 
     Raises BadInput for a column that is not there, and where no candidate fits into the model.
     """
@@ -186,7 +194,7 @@ def workload_of(domain: Domain, config: Config) -> np.ndarray:
 
 
 def candidates_in(state: Mapping[str, np.ndarray]) -> Candidates:
-    """The candidates of the workload in the state."""
+    """Return the candidates of the workload in the state."""
     workload = tuple(tuple(c for c in query if c >= 0) for query in state["workload"].tolist())
     return _candidates(tuple(state["levels"].tolist()), workload)
 
@@ -210,8 +218,9 @@ class QueryCounts:
     selected: int
 
     def choice_noise(self, sigma: float, measure_share: float) -> float:
-        """Noise multiplier of a choice (see `privacy.exponential`) when marginals have noise
-        `sigma`.
+        """Return the noise multiplier of a choice when marginals have noise `sigma`.
+
+        See `privacy.exponential`.
 
         Either costs 1 / (2 noise^2) in zCDP (a choice of parameter e has noise 2 / e and costs e^2
         / 8), so the parts r and 1 - r of the budget fix the ratio of the two (maddock2024, lemma
@@ -224,6 +233,7 @@ class QueryCounts:
         )
 
     def plan(self, sigma: float, measure_share: float) -> list[Charge]:
+        """Return the charges of all releases."""
         charges = [measuring("marginals", sigma, self.measured)]
         return charges + [choosing(self.choice_noise(sigma, measure_share), self.selected)] * bool(
             self.selected
@@ -254,24 +264,27 @@ def forming_bins(
 
 
 def planned(sigma: float, total: QueryCounts, domain: Domain, config: Config) -> list[Charge]:
-    """What a record pays that is in everything, with the round in which bins are formed."""
+    """Return what a record pays that is in everything, with the round in which bins are formed."""
     long = private_bins.long_in(domain, config)
     before = [forming_bins(sigma, total, len(long), config)] if long else []
     return before + total.plan(sigma, config.measure_share)
 
 
 def choosing(noise: float | None, times: int = 1, sensitivity: float = 1.0) -> Charge:
+    """Return the charge of choices by the exponential mechanism."""
     if noise is None:
         return Charge(CHOICE, "unprotected", times=times)
     return Charge(CHOICE, "exponential", noise, sensitivity=sensitivity, times=times)
 
 
 def rho(charges: Iterable[Charge]) -> float:
-    """zCDP of Gaussian releases and choices, as if about one record."""
+    """Return the zCDP of Gaussian releases and choices, as if about one record."""
     return sum(charge.times / (2 * charge.noise**2) for charge in charges)
 
 
 def expected_error(sigma: float, sizes: np.ndarray, rows: float) -> np.ndarray:
-    """The L1 norm that Gaussian noise on a marginal of so many cells is expected to have, in shares
-    of `rows`."""
+    """Return the L1 norm that Gaussian noise on a marginal is expected to have.
+
+    Of so many cells, in shares of `rows`.
+    """
     return np.sqrt(2 / np.pi) * sigma * sizes / rows

@@ -1,9 +1,8 @@
-"""What a fitted graphical model says: exact answers to any marginal, the likelihood of rows, and
-synthetic rows.
+"""What a fitted graphical model says: marginals, the likelihood of rows, synthetic rows.
 
-A marginal inside a clique is a sum; one that spreads over a tree is gathered by messages in the
-clique to which they are smallest, each message made once for all queries; columns of different
-trees are independent.
+It answers any marginal exactly. A marginal inside a clique is a sum; one that spreads over a tree
+is gathered by messages in the clique to which they are smallest, each message made once for all
+queries; columns of different trees are independent.
 """
 
 from itertools import chain
@@ -21,8 +20,10 @@ Branch = tuple[int, int, Query, Query]
 
 
 class Answers:
-    """A fitted model's answers: marginals of any query, exact, each step of message passing done
-    once."""
+    """A fitted model's answers: marginals of any query, exact.
+
+    Each step of message passing is done once.
+    """
 
     def __init__(self, model: Model):
         self.model = model
@@ -52,7 +53,7 @@ class Answers:
         self._home = {c: number for number, (_, held) in enumerate(self._trees) for c in held}
 
     def __call__(self, query: Query) -> np.ndarray:
-        """The marginal's shares, in the shape of its table."""
+        """Return the marginal's shares, in the shape of its table."""
         parts: dict[int, Query] = {}  # of the query, by tree; a column in none is a part of its own
         for c in query:
             home = self._home.get(c, len(self._trees) + c)
@@ -65,8 +66,10 @@ class Answers:
         return project(answer, columns, query)
 
     def _marginal(self, home: int, part: Query) -> np.ndarray:
-        """The marginal of columns in one tree, from one clique or gathered where messages are
-        smallest; or of a free column."""
+        """Return the marginal of columns in one tree, or of a free column.
+
+        From one clique or gathered where messages are smallest.
+        """
         if home >= len(self._trees):
             level = self.model.levels[part[0]]
             return np.full(level, 1 / level)
@@ -80,8 +83,9 @@ class Answers:
         return self._gather(centre, None, part, part)
 
     def _plan(self, number: int, source: int | None, part: Query) -> tuple[int, list[Branch]]:
-        """What a clique must be told about columns it lacks, and the cells of all messages that
-        takes.
+        """Return what a clique must be told about columns it lacks, and what messages cost.
+
+        That is the cells of all messages.
 
         `source` is a neighbour that is not asked. Cliques between that would only pass on what is
         given are left out.
@@ -102,8 +106,7 @@ class Answers:
         return self._plans[key]
 
     def _farthest(self, number: int, source: int, given: Query, about: Query) -> tuple[int, int]:
-        """The last clique away from `source` that still has all that is given, and the one before
-        it."""
+        """Return the last clique away from `source` with all that is given, and the one before."""
         for other, shared in self._near[number].items():
             if (
                 other != source
@@ -130,8 +133,10 @@ class Answers:
         return np.einsum(*operands, [label[c] for c in keep], optimize=("greedy", CELLS))
 
     def _message(self, number: int, source: int, given: Query, about: Query) -> np.ndarray:
-        """P(about | given), where the clique holds what is given and separates the rest from
-        `source`."""
+        """Return P(about | given).
+
+        The clique holds what is given and separates the rest from `source`.
+        """
         key = (number, given, about)
         if key not in self._messages:
             joint = self._gather(number, source, about, (*given, *about))
@@ -144,8 +149,10 @@ class Answers:
 
 
 def log_likelihood(model: Model, rows: np.ndarray) -> np.ndarray:
-    """Log-probability (natural logarithm) of each coded row, exact: potentials at the row less log
-    Z; (rows,)."""
+    """Return the exact log-probability (natural logarithm) of each coded row, (rows,).
+
+    Potentials at the row less log Z.
+    """
     _, log_z = Propagation(model.levels, model.potentials).run(model.potentials)
     values = np.full(len(rows), -log_z)
     for query, table in model.potentials.items():
@@ -183,8 +190,10 @@ def sample(model: Model, num_rows: int, *, rng: np.random.Generator) -> np.ndarr
 
 
 def _deal(weights: np.ndarray, given: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """For each row a column of `weights` with chances in the ratio of line `given`, by systematic
-    sampling per line."""
+    """Draw for each row a column of `weights` with chances in the ratio of line `given`.
+
+    By systematic sampling per line.
+    """
     order = np.lexsort((rng.random(len(given)), given))  # by line, at random within it
     lines, start, size = np.unique(given[order], return_index=True, return_counts=True)
     ends = np.cumsum(weights[lines], axis=1)

@@ -36,8 +36,9 @@ SURE = 6.0  # standard deviations by which the mass of a run to be halved must e
 
 
 class BinSettings:
-    """Of settings with `bins`, which may be "private", and `fine_share`: the part of the budget for
-    fine counts.
+    """Settings with `bins`, which may be "private", and `fine_share`.
+
+    That is the part of the budget for fine counts.
 
     PRIVATE_BINS_FROM: from so many rows on, times epsilon over the root of the number of long
         columns, private bins were found to pay (`methods/release.py`); None where nobody looked.
@@ -47,6 +48,7 @@ class BinSettings:
 
     @property
     def private_bins(self) -> bool:
+        """Whether bins are private."""
         return self.bins == "private"
 
     def check_bins(self) -> None:
@@ -79,15 +81,17 @@ class FineBins(EqualWidthBins):
 def encoder(
     schema: Schema, bins: int | str | None, by_column: Sequence[tuple[str, int]] = ()
 ) -> EqualWidthBins:
-    """The encoder of a method with these settings."""
+    """Return the encoder of a method with these settings."""
     if bins == "private":
         return fine_encoder(schema, by_column)
     return EqualWidthBins(schema, bins, by_column=dict(by_column))
 
 
 def fine_encoder(schema: Schema, by_column: Sequence[tuple[str, int]]) -> FineBins:
-    """FINE equal-width bins of each number that `by_column` does not name; whole numbers of a
-    narrower range as they are."""
+    """Return FINE equal-width bins of each number that `by_column` does not name.
+
+    Whole numbers of a narrower range are as they are.
+    """
     chosen = {}
     for column in (schema[name] for name in schema.numeric):
         values = column.high - column.low + 1
@@ -108,8 +112,10 @@ def long_in(domain: Domain, config: Any) -> list[int]:
 
 
 def most_levels(domain: Domain) -> np.ndarray:
-    """Int64 (columns,): what a column can have after runs are formed: BASE parts, as many halvings
-    as the mass allows, and a gap."""
+    """Return what a column can have after runs are formed, int64 (columns,).
+
+    BASE parts, as many halvings as the mass allows, and a gap.
+    """
     levels, long = np.array(domain.levels, np.int64), large(domain)
     levels[long] = np.minimum(levels[long], 2 * BASE + 1)
     return levels
@@ -152,19 +158,22 @@ def base_edges(size: int) -> np.ndarray:
 
 
 def run_of(codes: np.ndarray, firsts: np.ndarray) -> np.ndarray:
-    """The run of each level."""
+    """Return the run of each level."""
     return np.searchsorted(firsts, codes, side="right") - 1
 
 
 def part_edges(firsts: np.ndarray, size: int) -> np.ndarray:
-    """Return the edges of the parts of all runs: a part ends where a run or one of the BASE equal
-    parts of so many levels does."""
+    """Return the edges of the parts of all runs.
+
+    A part ends where a run or one of the BASE equal parts of so many levels does.
+    """
     return np.unique([*firsts, *base_edges(size)])
 
 
 def smoothed(noisy: np.ndarray, firsts: np.ndarray, sigma: float) -> np.ndarray:
-    """Return the counts with each run's parts moved towards an even spread over the run, the more
-    so the less they stand out of the noise.
+    """Return the counts with each run's parts moved towards an even spread over the run.
+
+    The more so the less they stand out of the noise.
 
     A run's parts differ from an even spread by what is there and by noise, whose part in the sum of
     squares is known: by so much the differences are shrunk (James and Stein 1961).
@@ -197,7 +206,10 @@ def smoothed(noisy: np.ndarray, firsts: np.ndarray, sigma: float) -> np.ndarray:
 def spread(
     codes: np.ndarray, firsts: np.ndarray, noisy: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """A level for each run: one of its parts by their noisy counts, and uniform in that part."""
+    """Draw a level for each run.
+
+    One of its parts by their noisy counts, and uniform in that part.
+    """
     edges = part_edges(firsts, len(noisy))
     masses = np.maximum(np.add.reduceat(noisy, edges[:-1]), 0)
     owner = run_of(edges[:-1], firsts)
@@ -214,7 +226,9 @@ def spread(
 
 
 def first_state(domain: Domain, config: Any) -> Arrays:
-    """What the state of a method begins with where there are long columns; nothing otherwise.
+    """Return what the state of a method begins with where there are long columns.
+
+    Nothing otherwise.
 
     levels: of fine counts, int64 (columns,). long, gaps: the columns that `formed` puts into runs,
     and those of them with gaps.
@@ -231,13 +245,15 @@ def first_state(domain: Domain, config: Any) -> Arrays:
 
 
 def long_of(state: Arrays) -> list[int]:
-    """The long columns of a state; none where bins are not private."""
+    """Return the long columns of a state; none where bins are not private."""
     return state["long"].tolist() if "long" in state else []
 
 
 def sent(state: Arrays) -> Arrays:
-    """What clients are sent: which columns are long, and their runs once they are formed; no
-    counts."""
+    """Return what clients are sent.
+
+    Which columns are long, and their runs once they are formed; no counts.
+    """
     return {n: v for n, v in state.items() if n == "long" or n.startswith("firsts ")}
 
 
@@ -257,15 +273,16 @@ def expected(sent: Arrays, domain: Domain, *, formed: bool) -> dict[str, np.ndar
 
 
 def fine_counts(state: Arrays, rows: np.ndarray) -> np.ndarray:
-    """Return the counts of all levels of each long column, one after the other, int64. One more row
-    adds 1 to one count of each."""
+    """Return the counts of all levels of each long column, one after the other, int64.
+
+    One more row adds 1 to one count of each.
+    """
     levels = state["levels"]
     return np.concatenate([np.bincount(rows[:, c], minlength=levels[c]) for c in long_of(state)])
 
 
 def formed(state: Arrays, noisy: np.ndarray, sigma: float) -> Arrays:
-    """Return the levels that columns have in runs, with the runs and the noisy counts of each long
-    column.
+    """Return the levels that columns have in runs, and runs and noisy counts of long ones.
 
     Parameters
     ----------

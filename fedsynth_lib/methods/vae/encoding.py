@@ -1,5 +1,7 @@
-"""How FedVAE's clients agree on the Gaussian mixtures of numeric columns; categories are declared,
-hence known."""
+"""How FedVAE's clients agree on the Gaussian mixtures of numeric columns.
+
+Categories are declared, hence known.
+"""
 
 from collections.abc import Sequence
 
@@ -37,7 +39,7 @@ def client_encoding(
     rng: np.random.Generator,
     steps: int,
 ) -> Update:
-    """A client's part of one encoding round.
+    """Return a client's part of one encoding round.
 
     numbers: (rows, numeric columns) in [0, 1]. size: the declared number of rows. steps: of its
         training.
@@ -80,8 +82,10 @@ def histogram_charges(
 def server_encoding(
     state: Arrays, updates: Sequence[Update], config, rng: np.random.Generator
 ) -> Arrays:
-    """The clients' contributions put together: `weights`, `means`, `deviations` (numeric columns,
-    modes)."""
+    """Put the clients' contributions together.
+
+    `weights`, `means`, `deviations` (numeric columns, modes).
+    """
     columns = int((state["levels"] == 0).sum())
     parts = [update.arrays for update in updates]
     if not columns:
@@ -108,7 +112,7 @@ def server_encoding(
 
 
 def _pooled(parts: Sequence[Arrays], j: int, config, rng: np.random.Generator) -> modes.Mixture:
-    """The mixture of a column that all clients have handed in."""
+    """Return the mixture of a column that all clients have handed in."""
     values, where = np.unique(
         np.concatenate([part[f"values/{j}"] for part in parts]), return_inverse=True
     )

@@ -1,5 +1,6 @@
-"""FedVAE: the autoencoder TVAE over clients (Martinez Duarte 2024, chapter 4; Xu et al. 2019),
-private or not.
+"""FedVAE: the autoencoder TVAE over clients, private or not.
+
+Sources: Martinez Duarte 2024, chapter 4; Xu et al. 2019.
 
 What crosses the wire: first what the mixtures of numeric columns are fitted to (by default each
 client's histograms, noisy in a private run; as published the columns themselves), then in every
@@ -59,8 +60,9 @@ AT_ONCE = 10_000  # rows decoded together
 
 @dataclass(frozen=True)
 class Config:
-    """Defaults: what martinez2024 chose for Adult (table 5.6); `martinez2024.tuned` has all
-    tables.
+    """Settings of FedVAE.
+
+    Defaults: what martinez2024 chose for Adult (table 5.6); `martinez2024.tuned` has all tables.
 
     training_rounds, local_epochs: in the work global and local epochs. hidden: of encoder and
         decoder alike.
@@ -96,6 +98,7 @@ class Config:
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
     def __post_init__(self):
+        """Check settings together."""
         for name in (
             "training_rounds",
             "local_epochs",
@@ -119,10 +122,12 @@ class Config:
 
     @property
     def encoding_rounds(self) -> int:
+        """Rounds in which clients agree on mixtures."""
         return self.mixture_rounds if self.encoding == "federated" else 1
 
     @property
     def rounds(self) -> int:
+        """Rounds of a run."""
         return self.encoding_rounds + self.training_rounds
 
 
@@ -130,11 +135,15 @@ AS_PUBLISHED = {"encoding": "pooled", "likeliest": True}
 
 
 def encoder(schema: Schema, config: Config) -> UnitRange:
+    """Return places in the declared range, and codes."""
     return UnitRange(schema)
 
 
 def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config) -> list[Charge]:
-    """The histograms, and the noisy sums of gradients of all steps in all rounds."""
+    """Return the charges: the histograms, and the noisy sums of gradients of all steps.
+
+    In all rounds.
+    """
     steps = config.training_rounds * _steps(num_rows, config)
     histograms = histogram_charges(
         noise_multiplier, domain.levels.count(0), num_rows, config, steps
@@ -149,8 +158,10 @@ def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
 
 
 def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
-    """Mixtures of the numeric columns once there are some, then a network of the size that these
-    make."""
+    """Check mixtures of the numeric columns once there are some, then a network.
+
+    The network has the size that these make.
+    """
     own = start(domain, config, np.random.default_rng(0))
     expected: dict[str, np.ndarray | Values] = {**own, "round": np.array(round)}
     training = round >= config.encoding_rounds
@@ -207,8 +218,10 @@ def server_step(
     noise: Noise | None,
     rng: np.random.Generator,
 ) -> tuple[Arrays, list[Charge]]:
-    """Put the mixtures together, then average the networks, clients weighted by their rows
-    (FedAvg)."""
+    """Put the mixtures together, then average the networks.
+
+    Clients are weighted by their rows (FedAvg).
+    """
     number = int(state["round"]) + 1
     if number <= config.encoding_rounds:
         state = {**state, **server_encoding(state, updates, config, rng), "round": np.array(number)}
@@ -238,7 +251,7 @@ def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generato
 
 
 def trained(state: Arrays, config: Config, device: torch.device | None = None) -> Vae:
-    """The network of a state after the encoding rounds."""
+    """Return the network of a state after the encoding rounds."""
     network = _untrained(state, config, device or torch.device("cpu"))
     weights.load(network, state["network"])
     return network
@@ -250,8 +263,10 @@ def _steps(num_rows: int, config: Config) -> int:
 
 
 def _gradients(noise_multiplier: float, num_rows: int, config: Config, steps: int) -> Charge:
-    """`steps` sums of clipped gradients with noise: one row more or less moves a sum by at most
-    `clip`."""
+    """Return the charge of `steps` sums of clipped gradients with noise.
+
+    One row more or less moves a sum by at most `clip`.
+    """
     share = rate(num_rows, config)
     return Charge(GRADIENTS, "gaussian", noise_multiplier, config.clip, rate=share, times=steps)
 
@@ -263,8 +278,10 @@ def _untrained(state: Arrays, config: Config, device: torch.device) -> Vae:
 def _encoded(
     state: Arrays, client: Client, device: torch.device, rng: np.random.Generator
 ) -> torch.Tensor:
-    """The client's rows as the network reads them, (rows, layout.width); a number keeps the mode
-    drawn for it."""
+    """Return the client's rows as the network reads them, (rows, layout.width).
+
+    A number keeps the mode drawn for it.
+    """
     levels = state["levels"]
     if "modes" not in client.memory:
         pair = encode_numbers(numbers_of(client.rows, levels), state, rng)
@@ -295,7 +312,7 @@ def _train_privately(
     noise: Noise,
     steps: int,
 ) -> None:
-    """`steps` steps of DP-SGD on rows of which `size` are declared.
+    """Make `steps` steps of DP-SGD on rows of which `size` are declared.
 
     What Adam, its weight decay and `keep_spread` do afterwards is post-processing.
     """

@@ -1,5 +1,6 @@
-"""The networks and the loss of TVAE (Xu et al. 2019, section 4.4 and appendix; martinez2024,
-section 4.2).
+"""The networks and the loss of TVAE.
+
+Sources: Xu et al. 2019, section 4.4 and appendix; martinez2024, section 4.2.
 
 A row is one float vector, lined up by `gan.Layout`: the distances of all numbers from their modes,
 then one-hot blocks.
@@ -17,8 +18,9 @@ NARROWEST, WIDEST, FIRST = 0.01, 1.0, 0.1  # standard deviation of a decoded num
 
 
 class Vae(nn.Module):
-    """Encoder and decoder. All parameters sit in linear layers, as private training needs (see
-    `dp_sgd`).
+    """Encoder and decoder.
+
+    All parameters sit in linear layers, as private training needs (see `dp_sgd`).
 
     The standard deviations of decoded numbers, which do not depend on the row, are a linear layer
     without bias that is fed ones: as a bare parameter they would have no gradients of single rows.
@@ -34,8 +36,9 @@ class Vae(nn.Module):
             nn.init.constant_(self.spread.weight, FIRST)
 
     def losses(self, rows: Tensor, loss_factor: float, noise: Tensor | None = None) -> Tensor:
-        """The negative evidence bound of each row, (rows,), its reconstruction part times
-        `loss_factor`.
+        """Return the negative evidence bound of each row, (rows,).
+
+        Its reconstruction part is multiplied by `loss_factor`.
 
         noise: standard normal, (rows, embedding), that moves each row's latent vector; drawn where
             it is not given.
@@ -67,8 +70,9 @@ class Vae(nn.Module):
 
     @torch.no_grad()
     def imagine(self, num_rows: int, *, likeliest: bool) -> tuple[Tensor, Tensor]:
-        """(distances (rows, numbers), choice within each block (rows, blocks)) decoded from normal
-        latent vectors.
+        """Decode normal latent vectors.
+
+        (distances (rows, numbers), choice within each block (rows, blocks)).
 
         likeliest: take the entry with the highest score of every block; else draw by its softmax.
         """

@@ -65,6 +65,7 @@ class Config:
     moments_share: float = 0.02
 
     def __post_init__(self):
+        """Check settings together."""
         least = (
             "training_rounds",
             "local_epochs",
@@ -116,6 +117,7 @@ class Config:
 
     @property
     def private(self) -> bool:
+        """Whether gradients are clipped, as private training needs."""
         return self.clip is not None
 
     @property
@@ -125,6 +127,7 @@ class Config:
 
     @property
     def rounds(self) -> int:
+        """Rounds of a run."""
         return self.first + (1 if self.technique == "isolated" else self.training_rounds)
 
     @property
@@ -142,7 +145,9 @@ class Releases(NamedTuple):
 
 
 def releases_of(noise_multiplier: float, numeric: int, num_rows: int, config: Config) -> Releases:
-    """What a node with so many rows releases in a round; the same for the promise and for the run.
+    """Return what a node with so many rows releases in a round.
+
+    It is the same for the promise and for the run.
 
     Each network is trained and fitted on the same rows, hence all count. In zCDP a plain Gaussian
     release costs 1 / (2 h^2), and `steps` sampled ones about steps rate^2 / (2 sigma^2), of which
@@ -169,8 +174,10 @@ def releases_of(noise_multiplier: float, numeric: int, num_rows: int, config: Co
 
 
 def rate(num_rows: int, config: Config) -> float:
-    """Probability of a row to be in a private batch; received rows, which cost nothing, come
-    with the same."""
+    """Return the probability of a row to be in a private batch.
+
+    Received rows, which cost nothing, come with the same.
+    """
     return min(1.0, config.batch / num_rows)
 
 

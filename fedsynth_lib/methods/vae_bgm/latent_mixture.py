@@ -24,8 +24,10 @@ LEAST = -700.0
 
 
 class Mixture(NamedTuple):
-    """weights (components,), means (components, columns), covariances (components, columns,
-    columns)."""
+    """A mixture of normal distributions.
+
+    weights (components,), means (components, columns), covariances (components, columns, columns).
+    """
 
     weights: np.ndarray
     means: np.ndarray
@@ -60,6 +62,7 @@ class Posterior(NamedTuple):
     factors: np.ndarray  # lower triangular, inverse of the covariances' Cholesky factors
 
     def take(self, starts: np.ndarray) -> "Posterior":
+        """Return these starts alone."""
         return Posterior(*(each[starts] for each in self))
 
 
@@ -73,7 +76,7 @@ def fit(
     iterations: int = 5000,
     ridge: float = 1e-5,
 ) -> Mixture:
-    """The mixture with the highest evidence bound of several starts.
+    """Fit the mixture with the highest evidence bound of several starts.
 
     rows: (rows, columns). components: at most so many; fewer rows than that lower it. ridge: added
         to the diagonal of the covariances. tolerance: of the bound, in nats, between iterations.
@@ -103,8 +106,10 @@ def converged(
     iterations: int,
     ridge: float,
 ) -> tuple[Posterior, float]:
-    """The best posterior of starts from hard assignments `labels` (starts, rows), and its evidence
-    bound."""
+    """Return the best posterior of starts from hard assignments, and its evidence bound.
+
+    labels: (starts, rows).
+    """
     rows = np.asarray(rows, float)
     centre = rows.mean(axis=0)  # small squares lose fewer digits
     prior = Prior(np.zeros(rows.shape[1]), np.atleast_2d(np.cov(rows.T)), 1 / components)
@@ -133,7 +138,7 @@ def converged(
 
 
 def mixture_of(posterior: Posterior) -> Mixture:
-    """The posterior's means: expected stick lengths multiplied out, means and covariances."""
+    """Return the posterior's means: expected stick lengths multiplied out, means, covariances."""
     total = posterior.first + posterior.second
     left = np.concatenate([[1.0], np.cumprod(posterior.second / total)[:-1]])
     weights = posterior.first / total * left
@@ -145,23 +150,29 @@ def _clusters(rows: np.ndarray, components: int, seed: int) -> np.ndarray:
 
 
 def _features(rows: np.ndarray) -> np.ndarray:
-    """(1 + columns + columns * (columns + 1) / 2, rows): one, values, and products of two of
-    them."""
+    """Return one, values, and products of two of them.
+
+    (1 + columns + columns * (columns + 1) / 2, rows).
+    """
     one, other = np.triu_indices(rows.shape[1])
     values = np.ascontiguousarray(rows.T)
     return np.concatenate([np.ones((1, len(rows))), values, values[one] * values[other]])
 
 
 def _moments(features: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """(starts, components, features): sums over the rows, each counted with its share (starts,
-    components, rows)."""
+    """Return sums over the rows, each counted with its share.
+
+    (starts, components, features), of shares (starts, components, rows).
+    """
     starts, components, number = shares.shape
     return (shares.reshape(-1, number) @ features.T).reshape(starts, components, -1)
 
 
 def _expect(features: np.ndarray, posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
-    """Moments of the rows shared out among the components, as of `_moments`, and the shares'
-    entropy, (starts,)."""
+    """Return moments of the rows shared out among the components, and the shares' entropy.
+
+    As of `_moments`, and (starts,).
+    """
     weights = _weights(posterior)
     starts, components, _ = weights.shape
     logs = (weights.reshape(starts * components, -1) @ features).reshape(starts, components, -1)
@@ -177,8 +188,10 @@ def _expect(features: np.ndarray, posterior: Posterior) -> tuple[np.ndarray, np.
 
 
 def _weights(posterior: Posterior) -> np.ndarray:
-    """(starts, components, features) of the expected log densities, each with that of its
-    component's weight."""
+    """Return the weights of the expected log densities, with that of each component's weight.
+
+    (starts, components, features).
+    """
     columns = posterior.means.shape[-1]
     spread = posterior.factors.transpose(0, 1, 3, 2) @ posterior.factors  # inverse covariances
     pulled = (spread @ posterior.means[..., None])[..., 0]
@@ -228,22 +241,26 @@ def _maximise(moments: np.ndarray, prior: Prior, ridge: float) -> Posterior:
 
 
 def _inverse(lower: np.ndarray) -> np.ndarray:
-    """Of lower triangular matrices (..., columns, columns); numpy's takes five times as long, since
-    it is for any."""
+    """Invert lower triangular matrices (..., columns, columns).
+
+    numpy's takes five times as long, since it is for any.
+    """
     one = torch.eye(lower.shape[-1], dtype=torch.float64)
     return torch.linalg.solve_triangular(torch.from_numpy(lower), one, upper=False).numpy()
 
 
 def _half_log_determinant(posterior: Posterior) -> np.ndarray:
-    """Half the log determinant of the inverse covariances, each divided by its degrees of
-    freedom."""
+    """Return half the log determinant of the inverse covariances.
+
+    Each is divided by its degrees of freedom.
+    """
     columns = posterior.means.shape[-1]
     diagonal = np.diagonal(posterior.factors, axis1=-2, axis2=-1)
     return np.log(diagonal).sum(axis=-1) - 0.5 * columns * np.log(posterior.freedom)
 
 
 def _bound(posterior: Posterior, entropy: np.ndarray) -> np.ndarray:
-    """The evidence bound of each start, up to a constant."""
+    """Return the evidence bound of each start, up to a constant."""
     columns, freedom = posterior.means.shape[-1], posterior.freedom
     halves = gammaln(0.5 * (freedom[..., None] - np.arange(columns))).sum(axis=-1)
     wishart = -(

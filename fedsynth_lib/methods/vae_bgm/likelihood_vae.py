@@ -1,5 +1,6 @@
-"""The autoencoder of VAE-BGM: every column has an output distribution of its own kind
-(apellaniz2025, sections 2.1 and 3.3).
+"""The autoencoder of VAE-BGM: every column has an output distribution of its own kind.
+
+Source: apellaniz2025, sections 2.1 and 3.3.
 
 A row is one number a column: standardised values, and the codes of categories. Numbers are normal,
 columns of two categories Bernoulli, those of more categorical. All parameters sit in linear layers,
@@ -76,8 +77,10 @@ class LikelihoodVae(nn.Module):
         return values
 
     def decode(self, vectors: Tensor, kept: Tensor | None = None) -> Tensor:
-        """Return raw parameters of the output distributions: means and deviations of numbers, one
-        score of each pair, scores of others."""
+        """Return raw parameters of the output distributions.
+
+        Means and deviations of numbers, one score of each pair, scores of others.
+        """
         hidden = F.relu(self.inner(vectors))
         if kept is not None:
             hidden = hidden * kept
@@ -86,8 +89,10 @@ class LikelihoodVae(nn.Module):
         return self.outer(hidden)
 
     def output_distributions(self, raw: Tensor) -> list[Distribution]:
-        """Return one of all numbers, one of all columns of two categories, and one of each other
-        column, all within the limits above, from what `decode` returns."""
+        """Return the output distributions from what `decode` returns, within the limits above.
+
+        One of all numbers, one of all columns of two categories, and one of each other column.
+        """
         means, widths, pairs, others = raw.split(
             [self.numbers, self.numbers, self.pairs, sum(self.blocks)], dim=1
         )
@@ -103,8 +108,9 @@ class LikelihoodVae(nn.Module):
     def losses(
         self, rows: Tensor, noise: Tensor | None = None, kept: Tensor | None = None
     ) -> Tensor:
-        """Return the negative evidence lower bound of each row, (rows,) (eq. 1 of apellaniz2025,
-        sign changed).
+        """Return the negative evidence lower bound of each row, (rows,).
+
+        Eq. 1 of apellaniz2025, sign changed.
 
         Parameters
         ----------
@@ -133,8 +139,10 @@ class LikelihoodVae(nn.Module):
 
     @torch.no_grad()
     def draw(self, vectors: Tensor) -> Tensor:
-        """Return rows (rows, columns) drawn from the output distributions of latent vectors;
-        columns of one level are 0."""
+        """Return rows (rows, columns) drawn from the output distributions of latent vectors.
+
+        Columns of one level are 0.
+        """
         numbers, pairs, *others = self.output_distributions(self.decode(vectors))
         drawn = [numbers.sample(), pairs.sample(), *(each.sample()[:, None] for each in others)]
         rows = vectors.new_zeros(len(vectors), len(self.order))

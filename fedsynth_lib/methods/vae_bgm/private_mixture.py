@@ -1,5 +1,6 @@
-"""A Gaussian mixture of latent means from noisy sums alone (beyond apellaniz2025, which fits one to
-the means as such).
+"""A Gaussian mixture of latent means from noisy sums alone.
+
+This goes beyond apellaniz2025, which fits one to the means as such.
 
 Expectation maximisation whose every step sees the rows through one Gaussian release (after Park et
 al. 2017): of each component the rows' shares, their shares times the vectors, and times their
@@ -27,7 +28,7 @@ def private_mixture(
     noise: np.random.Generator,
     rng: np.random.Generator,
 ) -> tuple[Mixture, np.ndarray]:
-    """A mixture of latent means, and the mean log-variances; `steps` Gaussian releases.
+    """Return a mixture of latent means, and the mean log-variances; `steps` Gaussian releases.
 
     means, log_variances: (rows, latent). radius: vectors are shortened to this length. Components
     start at draws from the latent prior and are drawn back to it where the noise is larger than
@@ -68,8 +69,9 @@ def private_mixture(
 
 
 def released(shares: np.ndarray, vectors: np.ndarray, log_variances: np.ndarray) -> np.ndarray:
-    """All sums of one step, flat. shares: (rows, components), of each row 1; vectors: of length 1
-    at most.
+    """Return all sums of one step, flat.
+
+    shares: (rows, components), of each row 1; vectors: of length 1 at most.
 
     A row adds r, r u, r u^2 and its log-variances over LIMIT sqrt(latent): blocks of norm 1 at most
     each, hence 2.

@@ -1,7 +1,7 @@
-"""Numbers as normal scores and back: the map through a column's quantiles, and where those come
-from.
+"""Numbers as normal scores and back.
 
-A map is a grid (columns, levels) of values at evenly spaced probabilities from 0 to 1.
+The map goes through a column's quantiles. It is a grid (columns, levels) of values at evenly spaced
+probabilities from 0 to 1.
 """
 
 import numpy as np
@@ -14,13 +14,15 @@ FARTHEST = 1e-7
 
 
 def declared(columns: int, levels: int) -> np.ndarray:
-    """The map of evenly spread places from 0 to 1; it looks at no row."""
+    """Return the map of evenly spread places from 0 to 1; it looks at no row."""
     return np.tile(np.linspace(0, 1, levels), (columns, 1))
 
 
 def of_values(values: np.ndarray, counts: np.ndarray, levels: int) -> np.ndarray:
-    """One line of a map: quantiles of values that occur `counts` times, linear between neighbours,
-    as in NumPy."""
+    """Return one line of a map: quantiles of values that occur `counts` times.
+
+    Linear between neighbours, as in NumPy.
+    """
     order = np.argsort(values)
     values, counts = values[order], counts[order]
     places = np.linspace(0, 1, levels) * (counts.sum() - 1)
@@ -31,8 +33,10 @@ def of_values(values: np.ndarray, counts: np.ndarray, levels: int) -> np.ndarray
 
 
 def of_histogram(counts: np.ndarray, levels: int) -> np.ndarray:
-    """One line of a map: quantiles of a histogram of places, even within bins; noisy counts below 0
-    count nothing."""
+    """Return one line of a map: quantiles of a histogram of places, even within bins.
+
+    Noisy counts below 0 count nothing.
+    """
     counts = np.maximum(counts, 0.0)
     if not counts.sum():
         return declared(1, levels)[0]
@@ -43,8 +47,10 @@ def of_histogram(counts: np.ndarray, levels: int) -> np.ndarray:
 
 
 def of_clients(parts: list[Arrays], columns: int, levels: int, encoding: str) -> np.ndarray:
-    """The map of all numeric columns from what clients sent: `histograms`, or values and how often
-    they occur."""
+    """Return the map of all numeric columns from what clients sent.
+
+    `histograms`, or values and how often they occur.
+    """
     if encoding == "histograms":
         return np.stack(
             [
@@ -62,7 +68,7 @@ def of_clients(parts: list[Arrays], columns: int, levels: int, encoding: str) ->
 
 
 def scores(numbers: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """Normal scores of numbers (rows, columns), as scikit-learn's transformer gives them.
+    """Return normal scores of numbers (rows, columns), as scikit-learn's transformer does.
 
     A value that spans several quantiles gets their middle, but the lowest and the highest get the
     farthest scores.
@@ -80,7 +86,7 @@ def scores(numbers: np.ndarray, grid: np.ndarray) -> np.ndarray:
 
 
 def numbers(scores: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """The inverse of `scores`."""
+    """Return the numbers of scores, the inverse of `scores`."""
     probabilities = np.linspace(0, 1, grid.shape[1])
     columns = [
         np.interp(norm.cdf(column), probabilities, line)

@@ -33,15 +33,18 @@ LATENT = Latent._fields
 
 
 def untrained(levels: np.ndarray, config: Config) -> list[LikelihoodVae]:
+    """Return untrained networks."""
     sizes = (config.hidden, config.latent, config.dropout, config.steepest)
     return [LikelihoodVae(levels, *sizes) for _ in range(config.networks)]
 
 
 def flat(networks: Sequence[LikelihoodVae]) -> Arrays:
+    """Return the parameters of networks as arrays."""
     return {f"network/{k}": weights.flat(network) for k, network in enumerate(networks)}
 
 
 def loaded(arrays: Arrays, levels: np.ndarray, config: Config) -> list[LikelihoodVae]:
+    """Return networks with these parameters."""
     networks = untrained(levels, config)
     for k, network in enumerate(networks):
         weights.load(network, arrays[f"network/{k}"])
@@ -56,6 +59,7 @@ def decoders(networks: Sequence[LikelihoodVae]) -> np.ndarray:
 
 
 def load_decoder(network: LikelihoodVae, values: np.ndarray) -> None:
+    """Take parameters for a network's decoder."""
     cut = weights.flat(network.inner).size
     weights.load(network.inner, values[:cut])
     weights.load(network.outer, values[cut:])
@@ -71,7 +75,7 @@ def train_all(
     *,
     size: int | None = None,
 ) -> np.ndarray:
-    """A round of all networks; returns the rows that mixtures are fitted to.
+    """Train all networks for a round; return the rows that mixtures are fitted to.
 
     own: how many rows are the node's own. size: how many it declares to have; None: as many.
     """
@@ -95,8 +99,9 @@ def _train(
     config: Config,
     rng: np.random.Generator,
 ):
-    """Epochs of batches in fixed order, as published, until the loss of the `stopping` rows
-    improves no more.
+    """Train for epochs of batches in fixed order until the `stopping` loss improves no more.
+
+    As published.
 
     That loss is taken after every step, as published; the last weights stay (in the published code
     the best ones are kept by reference, hence are the last ones too).
@@ -156,8 +161,10 @@ def _train_privately(
 
 
 def _kept(rows: int, config: Config, rng: np.random.Generator) -> torch.Tensor:
-    """Dropout's factors (rows, hidden): 0, or 1 / (1 - dropout). Torch draws them 20 times as
-    slowly."""
+    """Draw dropout's factors (rows, hidden): 0, or 1 / (1 - dropout).
+
+    Torch draws them 20 times as slowly.
+    """
     uniform = np.frombuffer(rng.bytes(2 * rows * config.hidden), np.uint16).reshape(
         rows, config.hidden
     )
@@ -173,7 +180,10 @@ def latent_of(
     noise: Noise | None,
     rng: np.random.Generator,
 ) -> Latent:
-    """The mixture of the rows' latent means. Without noise: those of the rows trained with."""
+    """Return the mixture of the rows' latent means.
+
+    Without noise: those of the rows trained with.
+    """
     network.eval()
     with torch.no_grad():
         means, log_variances = (
@@ -201,8 +211,11 @@ def latent_of(
 def draw(
     network: LikelihoodVae, latent: Latent, num_rows: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Float32 rows: a latent mean from the mixture, noise of the common variance, and a draw from
-    the output distributions."""
+    """Draw float32 rows.
+
+    A latent mean from the mixture, noise of the common variance, and a draw from the output
+    distributions.
+    """
     network.eval()
     vectors = Mixture(*latent[:3]).sample(num_rows, rng)
     vectors = vectors + np.exp(0.5 * latent.log_variances) * rng.normal(size=vectors.shape)

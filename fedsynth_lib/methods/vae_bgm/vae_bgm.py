@@ -1,5 +1,6 @@
-"""VAE-BGM over nodes that share synthetic rows (SDS), weights (FedAvg) or nothing (Apellaniz et al.
-2025).
+"""VAE-BGM over nodes that share synthetic rows (SDS), weights (FedAvg) or nothing.
+
+Source: Apellaniz et al. 2025.
 
 What crosses the wire. SDS: after each round every sender's synthetic rows, up, and down to all
 others. FedAvg: in each round the parameters of the networks, up and down. After the last round, in
@@ -68,12 +69,15 @@ CPU = torch.device("cpu")  # networks of this size train no faster elsewhere
 
 
 def encoder(schema: Schema, config: Config) -> UnitRange:
+    """Return places in the declared range, and codes."""
     return UnitRange(schema)
 
 
 def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config) -> list[Charge]:
-    """Moments, all private steps of all networks, and their mixtures. Raises BadInput without
-    `clip`."""
+    """Return the charges: moments, all private steps of all networks, and their mixtures.
+
+    Raises BadInput without `clip`.
+    """
     if not config.private:
         raise BadInput("vaebgm adds no noise: ask for no epsilon, or give clip (dpvaebgm has one).")
     releases = releases_of(noise_multiplier, domain.levels.count(0), num_rows, config)
@@ -84,8 +88,10 @@ def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config)
 
 
 def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
-    """The levels of columns, 0 for numbers, and untrained networks that all nodes begin with
-    (FedAvg)."""
+    """Return the levels of columns, and untrained networks that all nodes begin with.
+
+    Levels are 0 for numbers; networks of FedAvg.
+    """
     levels = np.array(domain.levels)
     state = {"levels": levels, "round": np.array(0)}
     if config.moments is not None:
@@ -106,8 +112,11 @@ def broadcast(state: Arrays, config: Config) -> Arrays:
 
 
 def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
-    """Moments of places in the declared ranges, and what the technique shares of earlier rounds:
-    networks of the size that the declared columns make, or rows of these columns."""
+    """Check moments, and what the technique shares of earlier rounds.
+
+    Moments of places in the declared ranges; networks of the size that the declared columns make,
+    or rows of these columns.
+    """
     numbers, later = domain.levels.count(0), round > config.first
     own = start(domain, config, np.random.default_rng(0))
     expected: dict[str, np.ndarray | Values] = {**own, "round": np.array(round)}
@@ -140,7 +149,7 @@ def _size(levels: tuple[int, ...], config: Config) -> int:
 def client_step(
     state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator
 ) -> Update:
-    """Sums of the columns, or a round of training and what the technique shares after it."""
+    """Return sums of the columns; or train for a round, and return what the technique shares."""
     levels, number, own = state["levels"], int(state["round"]), len(client.rows)
     releases = releases_of(
         noise.multiplier if noise else 0.0, int((levels == 0).sum()), client.size, config
@@ -202,8 +211,10 @@ def server_step(
     noise: Noise | None,
     rng: np.random.Generator,
 ) -> tuple[Arrays, list[Charge]]:
-    """Moments from all sums; then averaged networks (FedAvg), or the senders' rows; at last the
-    generators."""
+    """Compute moments from all sums; then average networks, or join the senders' rows.
+
+    Networks in FedAvg; at last it takes the generators.
+    """
     number = int(state["round"])
     kept = {name: values for name, values in state.items() if not name.startswith("rows/")}
     kept["round"] = np.array(number + 1)
@@ -235,8 +246,10 @@ def server_step(
 
 
 def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generator) -> np.ndarray:
-    """Rows (num_rows, columns) of all nodes' generators, as many of each as it has real rows in
-    proportion."""
+    """Draw rows (num_rows, columns) of all nodes' generators.
+
+    As many of each as it has real rows in proportion.
+    """
     counts = rng.multinomial(num_rows, state["sizes"] / state["sizes"].sum())
     parts = [
         places(
@@ -253,8 +266,9 @@ def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generato
 def drawn(
     state: Arrays, node: int, num_rows: int, config: Config, rng: np.random.Generator
 ) -> np.ndarray:
-    """Rows (num_rows, columns) of one node's generator as its networks draw them, in equal parts
-    and mixed.
+    """Draw rows (num_rows, columns) of one node's generator as its networks do.
+
+    In equal parts and mixed.
 
     Numbers are standardised by the node's moments, and neither whole nor within their declared
     range.
@@ -272,8 +286,9 @@ def drawn(
 
 
 def standardised(rows: np.ndarray, levels: np.ndarray, moments: np.ndarray) -> np.ndarray:
-    """Float32 rows with numeric columns less their mean, over their standard deviation; codes as
-    they are.
+    """Return float32 rows with numeric columns less their mean, over their deviation.
+
+    Codes are as they are.
 
     rows: places in the declared range, and codes. moments: (numeric columns, 2), mean and deviation
         of such places.
@@ -284,7 +299,7 @@ def standardised(rows: np.ndarray, levels: np.ndarray, moments: np.ndarray) -> n
 
 
 def places(rows: np.ndarray, levels: np.ndarray, moments: np.ndarray) -> np.ndarray:
-    """The inverse of `standardised`, cut to the declared range."""
+    """Return places, the inverse of `standardised`, cut to the declared range."""
     rows = np.array(rows, float)
     rows[:, levels == 0] = np.clip(rows[:, levels == 0] * moments[:, 1] + moments[:, 0], 0, 1)
     return rows
@@ -293,7 +308,7 @@ def places(rows: np.ndarray, levels: np.ndarray, moments: np.ndarray) -> np.ndar
 def _sums(
     rows: np.ndarray, levels: np.ndarray, releases: Releases, noise: Noise | None
 ) -> np.ndarray:
-    """Number of rows, sums and sums of squares of numeric columns, flat.
+    """Return number of rows, sums and sums of squares of numeric columns, flat.
 
     A row adds 1, and of each column a place between 0 and 1 and its square: an L2 distance of
     sqrt(1 + 2 columns). With noise that is rounded, places and squares are whole multiples of 1 /
@@ -321,15 +336,17 @@ def _totals(parts: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _of_moments(releases: Releases, noise: Noise | None, levels: np.ndarray) -> list[Charge]:
-    """What the sums cost; nothing where there is no number."""
+    """Return what the sums cost; nothing where there is no number."""
     if noise and releases.moments:
         return [releases.moments]
     return [Charge(MOMENTS, "unprotected")] if (levels == 0).any() else []
 
 
 def _moments(sums: np.ndarray) -> np.ndarray:
-    """(numeric columns, 2): mean and standard deviation, from what `_sums` gives; never
-    degenerate."""
+    """Return mean and standard deviation, (numeric columns, 2), from what `_sums` gives.
+
+    They are never degenerate.
+    """
     columns = len(sums) // 2
     means, squares = np.clip(np.split(sums[1:] / max(sums[0], 1.0), 2), 0, 1).reshape(2, columns)
     return np.stack([means, np.sqrt(np.maximum(squares - means**2, LEAST_DEVIATION**2))], axis=1)
