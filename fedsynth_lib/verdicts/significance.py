@@ -50,8 +50,9 @@ def tested(
     exhibits: Sequence[str] = (),
     level: float = 0.95,
 ) -> pd.DataFrame:
-    """A line for each federated cell and reference that has rows: both means and standard
-    deviations over the `n` common splits.
+    """Test each federated cell against each reference that has rows.
+
+    A line has both means and standard deviations over the `n` common splits.
 
     rows: tidy rows of one profile; those of single clients are averaged over the clients of a
         split.
@@ -149,11 +150,10 @@ def _sign(metric: pd.Series) -> np.ndarray:
 
 
 def counts(tests: pd.DataFrame) -> pd.DataFrame:
-    """How many cells are better (+) and worse (−), and in how many the interval excludes zero (*),
-    by metric.
+    """Count by metric the cells that are better (+) and worse (−).
 
-    In brackets the same test on the printed values of the same cells. Rows: dataset, reference,
-    level of privacy.
+    A * marks in how many the interval excludes zero. In brackets is the same test on the published
+    values of the same cells. Rows: dataset, reference, level of privacy.
     """
     return _wide(tests, ["dataset", "against", "level"], ["metric"], _counted)
 
@@ -176,8 +176,10 @@ def _counted(cells: pd.DataFrame) -> Entry:
 
 
 def gains(tests: pd.DataFrame, by: Sequence[str] = ("dataset", "level", "against")) -> pd.DataFrame:
-    """Mean gain of federated cells and the share of them ahead (gain above 0), ours and printed,
-    for each of `by`."""
+    """Return the mean gain of federated cells for each of `by`, ours and published.
+
+    With it is the share of cells ahead (gain above 0).
+    """
     named = tests.assign(
         level=tests["epsilon"].map(level_name),
         ahead=(tests["gain"] > 0).astype(float),
@@ -191,8 +193,10 @@ def gains(tests: pd.DataFrame, by: Sequence[str] = ("dataset", "level", "against
 
 
 def cell_table(tests: pd.DataFrame) -> pd.DataFrame:
-    """The gain of every cell, half its interval, the sign of our test, and in brackets that of the
-    printed values."""
+    """Tabulate the gain of every cell, half its interval, and the sign of our test.
+
+    The sign of the test on the published values is in brackets.
+    """
     return _wide(tests, *LAYOUT, lambda cells: _entry(cells.iloc[0]))
 
 
@@ -238,8 +242,10 @@ def save_counts(
 def save_cells(
     tests: pd.DataFrame, exhibit: str, *, profile: str, data: str, what: str
 ) -> figures.SavedTable:
-    """Save `cell_table` under the name of the exhibit; a notebook shows better cells green and
-    worse ones red."""
+    """Save `cell_table` under the name of the exhibit.
+
+    A notebook shows better cells green and worse ones red.
+    """
     table = cell_table(tests)
     saved = figures.save_table(
         table, exhibit, profile=profile, data=data, caption=caption(tests, what)
@@ -251,7 +257,7 @@ def save_cells(
 
 
 def caption(tests: pd.DataFrame, what: str) -> str:
-    """What the signs in `cell_table` mean, or that there is nothing to test."""
+    """Say what the signs in `cell_table` mean, or that there is nothing to test."""
     what = f"{what}: gain of federated (positive: better)"
     if _one_split(tests):
         return f"{what}; {ONE_SPLIT}{_in_brackets(tests)}"
