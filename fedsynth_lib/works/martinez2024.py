@@ -61,11 +61,6 @@ MEASURED = {  # by each group of measures
 }
 
 
-def whole(dataset: str) -> Whole:
-    """Load a table that is not split."""
-    return Whole(WORK.table(dataset))
-
-
 @lru_cache(maxsize=4)
 def prepare(dataset: str, rows: int | None, seed: int, work: str | None) -> Prepared:
     """Training and hold-out rows of a table, or of a random subsample."""

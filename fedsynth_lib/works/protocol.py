@@ -220,6 +220,11 @@ class Cell:
         return verb(**given)
 
 
+def whole(cell: Cell, dataset: str) -> Whole:
+    """Load a table that is not split."""
+    return Whole(cell.work.table(dataset))
+
+
 @cache
 def _parameters(function: Callable) -> tuple[str, ...]:
     return tuple(inspect.signature(function).parameters)

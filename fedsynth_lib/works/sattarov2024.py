@@ -31,11 +31,6 @@ MOST_CLIENTS = WORK.constants["most_clients"]
 SQUARES = 40  # along each side of figure 6
 
 
-def whole(dataset: str) -> Whole:
-    """Load a table that is not split."""
-    return Whole(WORK.table(dataset))
-
-
 @lru_cache(maxsize=4)
 def prepare(dataset: str, rows: int | None, seed: int) -> Prepared:
     """Training and test rows, four to one; `rows` training rows at most."""
