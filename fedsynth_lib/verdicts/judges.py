@@ -55,7 +55,6 @@ TIMES = (2, 4, 8, 16)  # as many runs, of which the fewest that decide are named
 RULES = "1"  # of judging: raise it where the same cells lead to other verdicts
 ONE_RUN = "one run of some"
 JUDGED_AT = ("paper", "")  # reduced profiles report numbers and get no verdict
-Judgement = tuple[float | None, str]
 MATCHED_NOTE = "private networks of Adult and Bank in 1 % of the passes, at matched noise"
 FILE, OTHERS = "claims.csv", "claims_other_readings.csv"
 # axes of claims that rows have as well
@@ -131,11 +130,6 @@ class Evaluation(NamedTuple):
         if isinstance(self.missing, RanOnce):
             return ONE_RUN
         return self.evidence if isinstance(self.missing, NotAllTables) else ""
-
-
-def judge(claim: Claim, cells: pd.DataFrame) -> Judgement:
-    """Judge a claim on these cells: its share and evidence."""
-    return evaluate(claim, cells)[:2]
 
 
 def evaluate(claim: Claim, cells: pd.DataFrame) -> Evaluation:
