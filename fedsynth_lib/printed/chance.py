@@ -195,18 +195,18 @@ class Relations(NamedTuple):
         kept = np.bincount(self.first, weights=signs == self.sign, minlength=size)
         return kept.astype(int), np.bincount(self.first, minlength=size)
 
-    def by_chance(self, values: np.ndarray, shuffles: int = SHUFFLES) -> np.ndarray:
+    def by_chance(self, values: np.ndarray) -> np.ndarray:
         """Return how often each cell keeps more than half of its relations by chance.
 
         Our values are shuffled among the cells of its group; NaN where it has no relations.
         """
         rng, there = stream(0, "order by chance"), np.flatnonzero(~np.isnan(values))
         found = np.zeros(len(values))
-        for _ in range(shuffles):
+        for _ in range(SHUFFLES):
             drawn = there[np.lexsort((rng.random(len(there)), self.groups[there]))]
             places = there[np.argsort(self.groups[there], kind="stable")]
             dealt = values.copy()
             dealt[places] = values[drawn]
             kept, size = self.kept(dealt)
             found += kept > size / 2
-        return np.where(size > 0, found / shuffles, np.nan) if len(values) else found
+        return np.where(size > 0, found / SHUFFLES, np.nan) if len(values) else found

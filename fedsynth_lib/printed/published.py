@@ -440,7 +440,7 @@ def significance(
 ) -> pd.DataFrame:
     """Test the cells of `setting` against those of `against`.
 
-    The columns are the p-value and `outcome`: better, worse, equal.
+    The columns are the p-value, `gain` (positive where better) and `outcome`: better, worse, equal.
 
     values: KEYS, mean, std, as `load_values` and `aggregate` return them. `central` and `real` have
     no clients and stand against every partition, `local` against its own.
@@ -452,6 +452,7 @@ def significance(
         reference, on=shared, suffixes=("", "_other")
     )
     cells["p"] = t_test(cells["mean"], cells["std"], cells["mean_other"], cells["std_other"], n=n)
-    gain = cells["metric"].map(sign) * (cells["mean"] - cells["mean_other"])
-    cells["outcome"] = np.select([cells["p"] >= level, gain > 0], ["equal", "better"], "worse")
+    cells["gain"] = cells["metric"].map(sign) * (cells["mean"] - cells["mean_other"])
+    cases = [cells["p"] >= level, cells["gain"] > 0]
+    cells["outcome"] = np.select(cases, ["equal", "better"], "worse")
     return cells
