@@ -32,7 +32,7 @@ import pandas as pd
 
 from fedsynth_lib.core.errors import BadInput, checked_epsilon, checked_name
 from fedsynth_lib.runs import names
-from fedsynth_lib.runs.grid import Asked, missing_of, run_grid
+from fedsynth_lib.runs.grid import missing_of, run_grid
 from fedsynth_lib.runs.rows import PROFILES, Row, params_text
 from fedsynth_lib.runs.typed import check_names, read_toml, typed
 from fedsynth_lib.tables import lock
@@ -387,32 +387,6 @@ class Work:
         without = tuple(name for name in whole if name not in tables)
         return Grid(self, declared.cells, declared.name, profile, found, shown, without)
 
-    def cells_of(self, kind: str = "run", *, seeds: int | Sequence[int] = 1, **lists: Any) -> list:
-        """Cells of no exhibit: every combination of the values of `lists`, for lessons."""
-        names = ("dataset", self.kind(kind).method)
-        datasets, methods = (_listed(lists.pop(name, [None])) for name in names)
-        found = [
-            cell
-            for dataset in datasets
-            for cell in self._expanded(kind, dataset, methods, {"seeds": seeds, **lists})
-        ]
-        return list({params_text(cell): cell for cell in found}.values())
-
-    def live(self, cells: Sequence[Settings], kind: str = "run") -> pd.DataFrame:
-        """Compute the result rows of a few cells with their params, for lessons.
-
-        They are made on the table at hand, and kept nowhere.
-        """
-        function, version = self.function(kind), partial(self.version, kind)
-        live = [{**cell, "table": ""} for cell in cells]
-        params = [Asked.of(function, cell, version).params for cell in live]
-        rows = [
-            {**row, "params": text}
-            for cell, text in zip(live, params, strict=True)
-            for row in function(**cell)
-        ]
-        return pd.DataFrame(rows)
-
     def _expanded(
         self, name: str, dataset: str | None, methods: Sequence[str | None], chosen: Settings
     ) -> Iterable[dict]:
@@ -548,11 +522,6 @@ class Measure:
     def __signature__(self) -> inspect.Signature:
         """What a cell needs, and its defaults, which are part of its identity."""
         return _signature(load(self.work).kind(self.kind))
-
-    @property
-    def __name__(self) -> str:
-        """`work.kind`, as error messages name it."""
-        return f"{self.work}.{self.kind}"
 
 
 def _signature(kind: Kind) -> inspect.Signature:
