@@ -160,12 +160,12 @@ def _decimals(printed: str) -> int | None:
 
 
 def of_work(rows: pd.DataFrame, work: str) -> pd.DataFrame:
-    """Return the tidy rows of a work, after a check that they are of one profile."""
-    if rows["profile"].nunique() > 1:
-        raise BadInput(
-            "the column profile has several values: judge the rows of one profile at a time."
-        )
-    return rows[rows["paper"].isin(["", work])]
+    """Return the tidy rows of a work. Raises BadInput where they are of several profiles."""
+    rows = rows[rows["paper"].isin(["", work])]
+    if len(profiles := sorted(rows["profile"].unique())) > 1:
+        named = ", ".join(profiles)
+        raise BadInput(f"rows of the profiles {named} are mixed: give one profile at a time.")
+    return rows
 
 
 def aggregate(rows: pd.DataFrame, *, per_node: bool = False) -> pd.DataFrame:
@@ -246,14 +246,9 @@ def compare(
     `by_chance`: how often a cell would be within if our values were shuffled among the scenarios
     of its method and setting (`chance.within_by_chance`).
     """
-    rows = rows[rows["paper"].isin(["", work])]
-    profiles = sorted(rows["profile"].unique())
-    if len(profiles) > 1:
-        raise BadInput(
-            f"rows of the profiles {', '.join(profiles)} are mixed: compare one profile at a time."
-        )
+    rows = of_work(rows, work)
     aggregated = cache(lambda per_node: aggregate(rows, per_node=per_node))
-    told = {"profile": profiles[0] if profiles else "", "runs": runs}
+    told = {"profile": next(iter(rows["profile"]), ""), "runs": runs}
     further = sorted(set(rows["dataset"]) - {"", *load_values(work)["dataset"]})
     tables = []
     for each in [exhibit] if isinstance(exhibit, str) else exhibit:
