@@ -28,8 +28,8 @@ from fedsynth_lib.verdicts.judges import (
     all_ran_once,
     decided,
     digest,
+    evaluate,
     evaluate_all,
-    judge,
     judged,
     minutes_to_run,
     powers_of,
@@ -58,7 +58,7 @@ PINNED = pd.read_csv(Path(__file__).parent / "claims_judged.csv").set_index("id"
 def on_print():
     """Claim -> (outcome, evidence) on the printed cells of its work."""
     return {
-        claim.id: judge(claim, cells)
+        claim.id: evaluate(claim, cells)[:2]
         for work in IN_TABLES
         for cells in [printed_cells(work)]
         for claim in written(work)
@@ -356,8 +356,8 @@ def test_the_layout_of_cells_is_found_once_and_gives_the_same_outcome():
     own = [claim for claim in written("maddock2024") if claim.group == "all_tables"]
     other = cells.assign(mean=-cells["mean"])
     with same_layout():
-        found = [judge(claim, table)[0] for table in (cells, other) for claim in own]
-    assert found == [judge(claim, table)[0] for table in (cells, other) for claim in own]
+        found = [evaluate(claim, table).share for table in (cells, other) for claim in own]
+    assert found == [evaluate(claim, table).share for table in (cells, other) for claim in own]
 
 
 @pytest.mark.parametrize(

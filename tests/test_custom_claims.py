@@ -13,7 +13,7 @@ from fedsynth_lib.verdicts.cells import finished
 from fedsynth_lib.verdicts.claim_files import written
 from fedsynth_lib.verdicts.custom.cells import _ranks
 from fedsynth_lib.verdicts.custom.claims import CUSTOM, best_rounds
-from fedsynth_lib.verdicts.judges import judge
+from fedsynth_lib.verdicts.judges import evaluate
 from fedsynth_lib.verdicts.places import Missing
 
 LEVELS = [0.1, 0.147, 0.215, 0.316, 0.464, 0.681, 1.0, 1.47, 2.15, 3.16, 4.64, 6.81, 10.0]
@@ -57,7 +57,7 @@ def outcome(work, number, table, how=float, part=slice(None)):
     """Of a whole claim, or a part of its conditions: the share of them, or what it lacks; `str` for
     the evidence."""
     claim = next(claim for claim in written(work) if claim.id == f"{work}/{number}")
-    held, evidence = judge(replace(claim, conditions=claim.conditions[part]), table)
+    held, evidence, _ = evaluate(replace(claim, conditions=claim.conditions[part]), table)
     return str(evidence) if held is None or how is str else how(held)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.verdicts.claim_files import parsed
-from fedsynth_lib.verdicts.judges import judge
+from fedsynth_lib.verdicts.judges import evaluate
 
 AXES = {
     "metric": ["pcd", "auc_rf"],
@@ -36,7 +36,7 @@ def told(cells, *conditions, datasets=("a", "b"), **shared):
     shared = {"where": {"metric": "pcd"}, "each": ["dataset"], **shared}
     claim = {"datasets": list(datasets), "conditions": list(conditions)}
     (claim,) = parsed("toy", {"axes": AXES, "shared": shared, "g": {"c01": claim}}, "toy.toml")
-    return judge(claim, cells)
+    return evaluate(claim, cells)[:2]
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,7 @@
-"""Which of several readings of an exhibit comes nearest to the published values, where a work
-leaves open how a number was made."""
+"""Which of several readings of an exhibit is nearest to the published values.
+
+Readings are compared where a work leaves open how a number was made.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -26,15 +28,17 @@ def nearest(
     exhibits: Sequence[str],
     by: Sequence[str] = ("exhibit", "metric"),
 ) -> pd.DataFrame:
-    """For each value of `by` and reading: mean of ours and of the published values, mean distance,
-    cells within error of the published value, rank correlation, the nearest.
+    """Compare readings with the published values, for each value of `by`.
+
+    The columns are the mean of ours and of the published values, mean distance, cells within error
+    of the published value, rank correlation, and which reading is nearest.
 
     readings: name -> tidy rows of one profile whose `metric` and `detail` are those of the printed
-        cells. A reading is compared with the printed cells for which it has a value (`cells` of
+        cells. A reading is compared with the published values for which it has one (`cells` of
         them); of tables that the work does not have there is nothing to compare with.
-    distance: mean absolute difference from print; `nearest` marks the smallest. order: Spearman's
-        rank correlation over cells, which a reading that is off by a scale keeps; none for fewer
-        than three cells, and where all of a side are the same.
+    distance: mean absolute difference from the published values; `nearest` marks the smallest.
+    order: Spearman's rank correlation over cells, which a reading that is off by a scale keeps;
+        none for fewer than three cells, and where all of a side are the same.
     """
     found = [
         published.compare(rows, work, exhibits).assign(reading=name)
@@ -77,15 +81,16 @@ def nearest(
 def distances_by_scale(
     train: Table, holdout: Table, seed: int, *, most: int = 2_000, also: Sequence[str] = ()
 ) -> dict[str, float]:
-    """Mean distance of real hold-out rows to the nearest of as many training rows, for several
-    scales of the columns.
+    """Return the mean distance of real hold-out rows to the nearest training row on several scales.
 
-    What a table of perfect synthetic rows would score as its distance to training rows: by
-    z-scores; with all columns in [0, 1]; and as section 2.1.3 of martinez2024 prepares rows,
-    numbers in [0, 1] and categories as label codes, all by the training rows (gap 21 of its
-    protocol). also: numeric columns that this last scale takes as categories as well, in a further
-    reading. `farthest in [0, 1]` is the farthest that two rows can be apart there.
-    most: hold-out rows of which the mean is taken, drawn at random.
+    There are as many training rows. It is what a table of perfect synthetic rows would score as its
+    distance to training rows: by z-scores; with all columns in [0, 1]; and as section 2.1.3 of
+    martinez2024 prepares rows, numbers in [0, 1] and categories as label codes, all by the training
+    rows (gap 21 of its protocol).
+
+    also: numeric columns that this last scale takes as categories as well, in a further reading.
+    `farthest in [0, 1]` is the farthest that two rows can be apart there. most: hold-out rows of
+    which the mean is taken, drawn at random.
     """
     codes, queries = (alphabetical_codes(table.frame, train.schema) for table in (train, holdout))
     rng, size = stream(seed, "distances_by_scale"), min(len(codes), len(queries))

@@ -1,5 +1,7 @@
-"""What chance does to a comparison with published values: how far apart two means may lie, and how
-many cells would keep their order if ours were shuffled.
+"""What chance does to a comparison with published values.
+
+It says how far apart two means may be, and how many cells would keep their order if ours were
+shuffled.
 
 The variance components of each work are declared in data/published/components.toml.
 """
@@ -37,7 +39,7 @@ class Components(NamedTuple):
 
 @lru_cache
 def declared(work: str) -> tuple[Components, ...]:
-    """The components of a work: the first of all its cells, the others of some.
+    """Return the components of a work: the first of all its cells, the others of some.
 
     Raises BadInput, naming work and key, for what the file may not say.
     """
@@ -63,7 +65,7 @@ def repeats(work: str) -> int:
 
 
 def components(work: str, cells: pd.DataFrame) -> pd.DataFrame:
-    """The components of each cell, in columns named as those of `Components`."""
+    """Return the components of each cell, in columns named as those of `Components`."""
     chosen, rules = np.zeros(len(cells), dtype=int), declared(work)
     for number, rule in enumerate(rules[1:], start=1):
         here = np.ones(len(cells), dtype=bool)
@@ -75,15 +77,18 @@ def components(work: str, cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def standard_error(work: str, table: pd.DataFrame, ours: pd.DataFrame) -> pd.DataFrame:
-    """`error`, of the difference of each published and own mean; `factor`, how many of them a match
-    may be apart; and `no_bound`, why there is none.
+    """Return how far each published mean and ours may be apart by chance, in three columns.
+
+    error: standard error of the difference of the two means.
+    factor: how many of them a match may be apart: the 97.5 percent quantile of Student's t at the
+        degrees of freedom of the error (Welch): 2 where many runs tell the deviations, 2.8 for
+        three runs on either side, 12.7 for two of ours alone. A single run of ours is taken to
+        spread as the published ones do.
+    no_bound: why there is none.
 
     table: published cells with `published`, `published_std`, `ours`, `ours_std`, `n`, `decimals`,
         and KEYS in the form of `published.merge_keys`.
     ours: all own cells of the exhibit's grids (`mean`, `std`, `n` by KEYS), for pooled deviations.
-    factor: the 97.5 percent quantile of Student's t at the degrees of freedom of the error (Welch):
-        2 where many runs tell the deviations, 2.8 for three runs on either side, 12.7 for two of
-        ours alone. A single run of ours is taken to spread as the published ones do.
     """
     said = components(work, table)
     unit = 10.0 ** -table["decimals"].astype(float)
@@ -113,8 +118,10 @@ def standard_error(work: str, table: pd.DataFrame, ours: pd.DataFrame) -> pd.Dat
 def pooled(
     said: pd.DataFrame, table: pd.DataFrame, cells: pd.DataFrame
 ) -> tuple[pd.Series, pd.Series]:
-    """Return the deviation of each line of a table and its degrees of freedom: its own (`std` of
-    `n` runs), or where cells share a design the root of their mean variance, by degrees of freedom.
+    """Return the deviation of each line of a table and its degrees of freedom.
+
+    The deviation is its own (`std` of `n` runs), or where cells share a design the root of their
+    mean variance, by degrees of freedom.
 
     cells: that are pooled, with `std` and `n`.
     """
@@ -142,9 +149,10 @@ FEW = 4
 
 
 def within_by_chance(table: pd.DataFrame, judged: Sequence[str]) -> pd.Series:
-    """Return how often each judged cell would be within if ours were shuffled: among the scenarios
-    of its method and setting, or in a table of fewer than FEW scenarios among all cells of its data
-    set and measure.
+    """Return how often each judged cell would be within if ours were shuffled.
+
+    Values are shuffled among the scenarios of its method and setting, or in a table of fewer than
+    FEW scenarios among all cells of its data set and measure.
 
     table: of `published.compare`, with KEYS in the form of `merge_keys`. NaN where a cell is not
     judged, or alone. A tolerance stays with its cell.
@@ -164,11 +172,11 @@ def within_by_chance(table: pd.DataFrame, judged: Sequence[str]) -> pd.Series:
 
 
 class Relations(NamedTuple):
-    """Pairs of cells whose published order is known: positions, and the sign of the first less the
-    second.
+    """Pairs of cells whose published order is known.
 
-    step: what the last printed digit of the coarser is worth. groups: of each cell, which of ours
-    may change places with it.
+    They are given as positions, and the sign of the first less the second. step: what the last
+    published digit of the coarser is worth. groups: of each cell, which of ours may change places
+    with it.
     """
 
     first: np.ndarray
@@ -178,23 +186,27 @@ class Relations(NamedTuple):
     groups: np.ndarray
 
     def kept(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """By cell how many of its relations have the printed sign by these values, and how many it
-        has."""
+        """Count the relations of each cell that have the published sign by these values.
+
+        The number of all its relations is returned as well.
+        """
         signs = np.sign(np.round((values[self.first] - values[self.second]) / self.step))
         size = len(values)
         kept = np.bincount(self.first, weights=signs == self.sign, minlength=size)
         return kept.astype(int), np.bincount(self.first, minlength=size)
 
-    def by_chance(self, values: np.ndarray, shuffles: int = SHUFFLES) -> np.ndarray:
-        """By cell how often more than half of its relations are kept where our values are shuffled
-        among the cells of its group; NaN where it has none."""
+    def by_chance(self, values: np.ndarray) -> np.ndarray:
+        """Return how often each cell keeps more than half of its relations by chance.
+
+        Our values are shuffled among the cells of its group; NaN where it has no relations.
+        """
         rng, there = stream(0, "order by chance"), np.flatnonzero(~np.isnan(values))
         found = np.zeros(len(values))
-        for _ in range(shuffles):
+        for _ in range(SHUFFLES):
             drawn = there[np.lexsort((rng.random(len(there)), self.groups[there]))]
             places = there[np.argsort(self.groups[there], kind="stable")]
             dealt = values.copy()
             dealt[places] = values[drawn]
             kept, size = self.kept(dealt)
             found += kept > size / 2
-        return np.where(size > 0, found / shuffles, np.nan) if len(values) else found
+        return np.where(size > 0, found / SHUFFLES, np.nan) if len(values) else found

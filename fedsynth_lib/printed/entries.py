@@ -20,6 +20,7 @@ class Entry:
     numbers: Mapping[str, Any]
 
     def __str__(self) -> str:
+        """Return the entry as text."""
         return self.text
 
     __repr__ = __str__

@@ -30,7 +30,7 @@ ATTACKS = {
 def comparison_table(
     comparison: pd.DataFrame, *, spread: bool = False, rows: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """A wide table `ours (published)` in the layout of the printed tables.
+    """Tabulate `ours (published)` in the layout of the published tables.
 
     Rows: setting, partition, clients and what else differs, or the columns in `rows`; columns:
     privacy level and metric. The mark behind a cell is its verdict; MARKS_EXPLAINED says so in a
@@ -82,8 +82,10 @@ def _pivoted(cells: pd.DataFrame, rows: list[str], columns: list[str]) -> pd.Dat
 
 
 def unprinted(rows: pd.DataFrame, metrics: Sequence[str] = DISTANCES) -> pd.DataFrame:
-    """Federated cells of rows, and real ones, in the form of `published.compare`, where nothing is
-    printed."""
+    """Return federated and real cells of rows in the form of `published.compare`.
+
+    It is for cells of which nothing is published.
+    """
     rows = with_detail(rows)
     chosen = rows["setting"].isin(["federated", "real"]) & (rows["detail"] == "")
     chosen &= rows["metric"].isin(list(metrics))
@@ -106,8 +108,10 @@ def unprinted(rows: pd.DataFrame, metrics: Sequence[str] = DISTANCES) -> pd.Data
 
 
 def own_table(cells: pd.DataFrame, *, spread: bool = False) -> pd.DataFrame:
-    """Ours alone in the layout of the printed tables: rows by partition and clients, columns by
-    budget and metric."""
+    """Tabulate ours alone in the layout of the published tables.
+
+    Rows are by partition and clients, columns by budget and metric.
+    """
     spreads = cells["ours_std"].where(spread & (cells["n"] > 1))
     entries = [
         with_spread(mean, std, 3, ("ours", "ours_std"))
@@ -124,10 +128,11 @@ def own_table(cells: pd.DataFrame, *, spread: bool = False) -> pd.DataFrame:
 
 
 def entries_table(work: str, exhibit: str, ours: Mapping[tuple[str, str], Any]) -> pd.DataFrame:
-    """Printed entries of a described table, words and numbers, beside ours: their difference, and
-    where there is one what is known of it.
+    """Tabulate the published entries of a described table, words and numbers, beside ours.
 
-    ours: (dataset, metric) -> entry; what print does not have comes last of its dataset.
+    The last columns are their difference, and where there is one what is known of it.
+
+    ours: (dataset, metric) -> entry; what is not published comes last of its dataset.
     """
     printed = published.load_values(work, exhibit).set_index(["dataset", "metric"])
     table = pd.DataFrame({"published": printed["printed"], "ours": pd.Series(ours)})

@@ -1,5 +1,7 @@
-"""The words of a verdict on exhibits, published values and claims, and the text of what a claim
-rests on."""
+"""The words of a verdict on exhibits, published values and claims.
+
+With them is the text of what a claim rests on.
+"""
 
 from collections.abc import Iterable
 
@@ -16,8 +18,10 @@ SURE = 0.95  # the share of redraws that decides
 
 
 class Evidence(str):
-    """The texts of a claim's conditions, and in `fails` of those that do not hold, or not for all
-    they are about."""
+    """The texts of a claim's conditions.
+
+    `fails` has the texts of those that do not hold, or not for all they are about.
+    """
 
     fails: str
 
@@ -31,7 +35,7 @@ class Evidence(str):
 
 
 def reached(share: float) -> str:
-    """What one set of runs says: all conditions hold, none does, or some do."""
+    """Return the outcome of one set of runs: all conditions hold, none does, or some do."""
     return HOLDS if share == 1 else FAILS if share == 0 else PARTLY
 
 

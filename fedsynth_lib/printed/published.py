@@ -51,11 +51,11 @@ CLAIM = re.compile(r"c\d\d")  # the number of a claim in its file
 
 
 def load_values(work: str, exhibit: str | None = None, *, excluded: bool = False) -> pd.DataFrame:
-    """Printed values of a work, or of one exhibit of it: VALUE_COLUMNS, `printed`, `decimals`,
-    `doubt`.
+    """Load the published values of a work, or of one exhibit of it.
 
-    `mean` is NaN where a word is printed, `printed` always holds the text. Rows that must not serve
-    as a reference (their note says EXCLUDE) are left out unless asked for.
+    The columns are VALUE_COLUMNS, `printed`, `decimals` and `doubt`. `mean` is NaN where a word is
+    published; `printed` always holds the text. Rows that must not serve as a reference (their note
+    says EXCLUDE) are left out unless asked for.
     """
     folder = _folder() / "values" / _known(work)
     paths = sorted(folder.glob("*.csv")) if exhibit is None else [folder / f"{exhibit}.csv"]
@@ -86,8 +86,10 @@ def _values(*paths: Path) -> pd.DataFrame:
 
 
 def load_catalogue(work: str | None = None) -> pd.DataFrame:
-    """Every numbered exhibit of a work (of all works): id, kind, title, what it shows, whether a
-    run can make it."""
+    """Load every numbered exhibit of a work (of all works).
+
+    The columns are id, kind, title, what it shows, and whether a run can make it.
+    """
     works = WORKS if work is None else (_known(work),)
     tables = [_read(_folder() / f"catalogue_{name}.csv") for name in works]
     return pd.concat(tables, ignore_index=True)
@@ -122,13 +124,13 @@ def load_claims(work: str | None = None) -> pd.DataFrame:
 
 
 def claims_path(work: str) -> Path:
-    """The file of a work's claims: what each says, and the conditions it is judged by."""
+    """Return the file of a work's claims: what each says, and the conditions it is judged by."""
     return _folder() / "claims" / f"{_known(work)}.toml"
 
 
 @lru_cache
 def read_claims(work: str) -> dict[str, Any]:
-    """The file of a work's claims as it is; `verdicts.claim_files` checks its conditions."""
+    """Read the file of a work's claims as it is; `verdicts.claim_files` checks its conditions."""
     return read_toml(claims_path(work))
 
 
@@ -158,21 +160,21 @@ def _decimals(printed: str) -> int | None:
 
 
 def of_work(rows: pd.DataFrame, work: str) -> pd.DataFrame:
-    """The tidy rows of a work, once it is sure that they are of one profile."""
-    if rows["profile"].nunique() > 1:
-        raise BadInput(
-            "the column profile has several values: judge the rows of one profile at a time."
-        )
-    return rows[rows["paper"].isin(["", work])]
+    """Return the tidy rows of a work. Raises BadInput where they are of several profiles."""
+    rows = rows[rows["paper"].isin(["", work])]
+    if len(profiles := sorted(rows["profile"].unique())) > 1:
+        named = ", ".join(profiles)
+        raise BadInput(f"rows of the profiles {named} are mixed: give one profile at a time.")
+    return rows
 
 
 def aggregate(rows: pd.DataFrame, *, per_node: bool = False) -> pd.DataFrame:
-    """Mean and sample standard deviation over seeds (`mean`, `std`, `n`, `data`) for each of KEYS,
-    and the `values` of its `seeds`.
+    """Return mean and sample standard deviation over seeds for each of KEYS.
 
-    Unless `per_node`, rows of single clients are first averaged over the clients of a run. One row
-    from a stand-in makes the aggregate one (`standin` is the last of the kinds in the alphabet,
-    hence max).
+    The columns are `mean`, `std`, `n` and `data`, and the `values` of its `seeds`. Unless
+    `per_node`, rows of single clients are first averaged over the clients of a run. One row from a
+    stand-in makes the aggregate one (`standin` is the last of the kinds in the alphabet, hence
+    max).
     """
     rows = with_detail(rows[rows["value"].notna()])
     # its codes, in the order of the alphabet: the largest of texts takes long
@@ -203,8 +205,10 @@ def aggregate(rows: pd.DataFrame, *, per_node: bool = False) -> pd.DataFrame:
 
 @cache
 def matches_noise(params: str) -> bool:
-    """Whether a run with noise makes fewer rounds than the work, with a learning rate raised for
-    that, at its signal-to-noise ratio (`works/equal_signal.py`)."""
+    """Return whether a run with noise makes fewer rounds at the work's signal-to-noise ratio.
+
+    Its learning rate is raised for that (`works/equal_signal.py`).
+    """
     settings = read_params(params)
     fewer = {"training_rounds", "learning_rate"} <= set(settings.get("changes") or {})
     return fewer and np.isfinite(float(settings.get("epsilon", np.inf)))
@@ -213,8 +217,7 @@ def matches_noise(params: str) -> bool:
 def compare(
     rows: pd.DataFrame, work: str, exhibit: str | Sequence[str], *, runs: int = 2
 ) -> pd.DataFrame:
-    """Every printed cell of an exhibit, or of several, with our value, the difference and a
-    verdict.
+    """Compare every published cell of an exhibit, or of several, with our value, and judge it.
 
     rows: tidy rows of one profile, from any grid; a printed cell takes the rows of this work that
         agree in KEYS. Per-client rows are averaged where the work prints no clients. Of a table
@@ -243,14 +246,9 @@ def compare(
     `by_chance`: how often a cell would be within if our values were shuffled among the scenarios
     of its method and setting (`chance.within_by_chance`).
     """
-    rows = rows[rows["paper"].isin(["", work])]
-    profiles = sorted(rows["profile"].unique())
-    if len(profiles) > 1:
-        raise BadInput(
-            f"rows of the profiles {', '.join(profiles)} are mixed: compare one profile at a time."
-        )
+    rows = of_work(rows, work)
     aggregated = cache(lambda per_node: aggregate(rows, per_node=per_node))
-    told = {"profile": profiles[0] if profiles else "", "runs": runs}
+    told = {"profile": next(iter(rows["profile"]), ""), "runs": runs}
     further = sorted(set(rows["dataset"]) - {"", *load_values(work)["dataset"]})
     tables = []
     for each in [exhibit] if isinstance(exhibit, str) else exhibit:
@@ -274,16 +272,20 @@ def _alone(ours: pd.DataFrame, beside: pd.DataFrame, dataset: str) -> pd.DataFra
 
 
 def names_nodes(values: pd.DataFrame) -> bool:
-    """Whether printed values tell clients apart, so that rows of single clients must not be
-    averaged."""
+    """Return whether published values distinguish clients.
+
+    If they do, rows of single clients must not be averaged.
+    """
     return bool((values["node"] != "").any())
 
 
 def compare_means(
     ours: pd.DataFrame, work: str, exhibit: str, *, profile: str = "", runs: int = 2
 ) -> pd.DataFrame:
-    """As `compare`, of means by `aggregate`: to compare cells with repeats only, leave out the
-    others first."""
+    """Compare means by `aggregate` with published values, as `compare` does.
+
+    To compare cells with repeats only, leave out the others first.
+    """
     table = load_values(work, exhibit)
     table = table[table["mean"].notna()].reset_index(drop=True)
     own = merge_keys(table).merge(ours, on=KEYS, how="left", validate="many_to_one")
@@ -329,8 +331,10 @@ def compare_means(
 
 
 def summary(comparison: pd.DataFrame, by: Sequence[str] = ("exhibit", "setting")) -> pd.DataFrame:
-    """Number of cells per verdict, one row for each value of `by`; doubtful printed cells
-    included."""
+    """Count the cells per verdict, one row for each value of `by`.
+
+    Doubtful published cells are included.
+    """
     counts = comparison.groupby([*by, "verdict"]).size().unstack(fill_value=0)
     return counts.reindex(columns=VERDICTS, fill_value=0).rename_axis(columns=None).reset_index()
 
@@ -342,8 +346,10 @@ def _remark(profile: str, data: str) -> str:
 
 
 def merge_keys(frame: pd.DataFrame) -> pd.DataFrame:
-    """KEYS in the form in which equal cells are equal: what does not apply to a setting is blanked
-    out."""
+    """Return KEYS in the form in which equal cells are equal.
+
+    What does not apply to a setting is blanked out.
+    """
     keys = frame[KEYS].copy()
     real, central = keys["setting"] == "real", keys["setting"] == "central"
     keys.loc[real, "method"] = "real"  # real data know neither a generator nor an epsilon
@@ -361,7 +367,7 @@ def merge_keys(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _relations(table: pd.DataFrame) -> chance.Relations:
-    """The relations of `compare` between cells that both have a value of ours."""
+    """Return the relations of `compare` between cells that both have a value of ours."""
     keys = merge_keys(table)
     if not keys.duplicated([key for key in KEYS if key != "detail"]).any():
         keys["detail"] = ""  # does not distinguish cells here: a remark on the method
@@ -427,8 +433,9 @@ def significance(
     n: int = 3,
     level: float = 0.05,
 ) -> pd.DataFrame:
-    """Cells of `setting` with the p-value of the test against `against`, and `outcome`: better,
-    worse, equal.
+    """Test the cells of `setting` against those of `against`.
+
+    The columns are the p-value, `gain` (positive where better) and `outcome`: better, worse, equal.
 
     values: KEYS, mean, std, as `load_values` and `aggregate` return them. `central` and `real` have
     no clients and stand against every partition, `local` against its own.
@@ -440,6 +447,7 @@ def significance(
         reference, on=shared, suffixes=("", "_other")
     )
     cells["p"] = t_test(cells["mean"], cells["std"], cells["mean_other"], cells["std_other"], n=n)
-    gain = cells["metric"].map(sign) * (cells["mean"] - cells["mean_other"])
-    cells["outcome"] = np.select([cells["p"] >= level, gain > 0], ["equal", "better"], "worse")
+    cells["gain"] = cells["metric"].map(sign) * (cells["mean"] - cells["mean_other"])
+    cases = [cells["p"] >= level, cells["gain"] > 0]
+    cells["outcome"] = np.select(cases, ["equal", "better"], "worse")
     return cells

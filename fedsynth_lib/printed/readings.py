@@ -1,8 +1,8 @@
-"""Choices that a work leaves open, each with its readings as data, and how near each comes to the
-published values on one half of the printed cells and on the other.
+"""Choices that a work leaves open, each with its readings as data.
 
-data/published/readings.toml lists them by work. Half of the cells name the nearest reading, the
-others confirm it or do not. Halves are dealt by what a cell is called, never by its value.
+Each reading is compared with the published values on one half of the cells and on the other.
+data/published/readings.toml lists the choices by work. Half of the cells name the nearest reading,
+the others confirm it or do not. Halves are dealt by what a cell is called, never by its value.
 """
 
 import hashlib
@@ -72,7 +72,7 @@ class Choice(NamedTuple):
 
 
 def load_choices(path: Path | None = None) -> list[Choice]:
-    """The choices in the order of the file. Raises BadInput for what it may not say."""
+    """Load the choices in the order of the file. Raises BadInput for what it may not say."""
     path = path or project_root() / "data" / "published" / "readings.toml"
     found = []
     for work, entries in read_toml(path).items():
@@ -90,11 +90,11 @@ def load_choices(path: Path | None = None) -> list[Choice]:
 
 
 def halves(cells: pd.DataFrame) -> pd.Series:
-    """1 or 2 for each printed cell, by what the synthetic table is called that it is measured on
-    (TABLE); no value is looked at.
+    """Return the half, 1 or 2, of each published cell.
 
-    The measures of one table stay together. Among those of a data set at a budget the tables are
-    put in the order of a hash of their names, and dealt in turn.
+    It follows from the name of the synthetic table that a cell is measured on (TABLE); no value is
+    looked at. The measures of one table stay together. Among those of a data set at a budget the
+    tables are put in the order of a hash of their names, and dealt in turn.
     """
     names = cells[TABLE].astype(str).agg("|".join, axis=1)
     order = names.map(lambda name: int(hashlib.sha256(name.encode()).hexdigest()[:12], 16))
@@ -103,9 +103,10 @@ def halves(cells: pd.DataFrame) -> pd.Series:
 
 
 def distances(choice: Choice, rows: pd.DataFrame) -> pd.DataFrame:
-    """The printed cells that every reading with rows has: KEYS, exhibit, `half`, and of each
-    `reading` the distance to the published value and whether it lies `within` the tolerance of
-    `compare`.
+    """Return the published cells that every reading with rows has, with their distances.
+
+    The columns are KEYS, exhibit, `half`, and of each `reading` the distance to the published value
+    and whether it is `within` the tolerance of `compare`.
 
     rows: of the work at profile paper, with `detail` and `grid` (`grid.committed_rows`). Raises
     BadInput where there is no such cell.
@@ -124,8 +125,11 @@ def distances(choice: Choice, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def main_means(work: str, exhibit: str, rows: pd.DataFrame) -> pd.DataFrame:
-    """`aggregate` of the main readings in an exhibit; of two that share a cell, the first in the
-    file counts. rows: of one profile, with `detail` and `grid`."""
+    """Return the `aggregate` of the main readings in an exhibit.
+
+    Of two that share a cell, the first in the file counts. rows: of one profile, with `detail` and
+    `grid`.
+    """
     found = [aggregate(rows.iloc[:0])]
     for choice in load_choices():
         for reading in choice.readings:
@@ -137,7 +141,7 @@ def main_means(work: str, exhibit: str, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def rows_of(reading: Reading, rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows that follow a reading, under the names and on the scale of the published values."""
+    """Return the rows of a reading under the names and on the scale of the published values."""
     parts = []
     for place in reading.rows:
         own = rows[rows["grid"] == place["grid"]]
@@ -171,9 +175,10 @@ def _apart(reading: Reading, printed: pd.DataFrame, rows: pd.DataFrame, work: st
 
 
 def scored(choice: Choice, cells: pd.DataFrame) -> pd.DataFrame:
-    """By place (`by` of the choice) and reading: cells, mean distance and number within error of
-    the published value on each half, and `outcome`, said of the reading that is nearest on the
-    first half.
+    """Score each reading at each place (`by` of the choice).
+
+    The columns are cells, mean distance and number within error of the published value on each
+    half, and `outcome`, said of the reading that is nearest on the first half.
 
     cells: of `distances`. outcome: `confirmed` where it is nearest on the second half, too; `not
     confirmed` where another is; `tie` where no single one is nearest on the first; `too few cells`
@@ -197,14 +202,16 @@ def scored(choice: Choice, cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _named(columns: Sequence[str], values: Sequence[Any]) -> str:
-    """A place in words: adult, pcd, epsilon 0.5."""
+    """Name a place in words: adult, pcd, epsilon 0.5."""
     named = zip(columns, values, strict=True)
     return ", ".join(f"epsilon {v:g}" if name == "epsilon" else str(v) for name, v in named)
 
 
 def outcome(first: pd.Series, second: pd.Series) -> dict[str, str]:
-    """Reading -> what the second half says of it, for those that are nearest on the first; empty
-    where there is only one."""
+    """Return what the second half says of the readings that are nearest on the first.
+
+    It is empty where there is only one reading.
+    """
     if len(first) < 2:
         return {}
     if first.isna().any() or second.isna().any():
@@ -224,9 +231,11 @@ def score(choices: Sequence[Choice], rows: Mapping[str, pd.DataFrame]) -> pd.Dat
 
 
 def table(choices: Sequence[Choice], lines: pd.DataFrame) -> pd.DataFrame:
-    """A line for each reading of each choice: where it comes from, in how many places (`scored`) it
-    is nearest on the first half, and in how many of these on the second, too; the minutes of one
-    that was not run. lines: of `score`.
+    """Tabulate the readings of each choice.
+
+    A line says where a reading comes from, in how many places (`scored`) it is nearest on the first
+    half, and in how many of these on the second, too, or the minutes of one that was not run.
+    lines: of `score`.
     """
     found = []
     for choice in choices:

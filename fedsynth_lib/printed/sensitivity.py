@@ -1,5 +1,6 @@
-"""Which hyperparameters of a search its score depends on: importance and correlation (martinez2024,
-6.1.4 and 6.3).
+"""Which hyperparameters of a search its score depends on: importance and correlation.
+
+They are those of martinez2024 (6.1.4 and 6.3).
 
 rows: tidy rows of searches (or their `published.aggregate`), setting `tuning`, with the metrics
     `log_cluster` (mean over clients, lower is better) and `seconds_training`, one row for each
@@ -28,8 +29,10 @@ TREES = 200
 
 
 def importance(rows: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
-    """`method, dataset, hyperparameter, importance`; importances of a search, run time included,
-    sum to 1."""
+    """Return the importance of the hyperparameters of each search; run time is included.
+
+    The columns are `method, dataset, hyperparameter, importance`; importances of a search sum to 1.
+    """
     found = []
     for keys, inputs, score in _searches(rows):
         forest = RandomForestRegressor(TREES, random_state=seed).fit(inputs.to_numpy(), score)
@@ -41,8 +44,11 @@ def importance(rows: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
 
 
 def correlation(rows: pd.DataFrame) -> pd.DataFrame:
-    """`method, dataset, hyperparameter, correlation` (Pearson) with the score; NaN where the search
-    never varies it."""
+    """Return the correlation (Pearson) of the hyperparameters of each search with the score.
+
+    The columns are `method, dataset, hyperparameter, correlation`, which is NaN where the search
+    never varies it.
+    """
     found = []
     for keys, inputs, score in _searches(rows):
         varied = inputs.loc[:, inputs.nunique() > 1]
@@ -51,16 +57,20 @@ def correlation(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def sensitivity(rows: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
-    """Importance and correlation side by side, the most important hyperparameter of each search
-    first."""
+    """Return importance and correlation side by side.
+
+    The most important hyperparameter of each search comes first.
+    """
     return importance(rows, seed=seed).merge(
         correlation(rows), on=[*GROUP, "hyperparameter"], validate="one_to_one"
     )
 
 
 def configurations(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row for each configuration: `method, dataset, detail, log_cluster, runtime` (means over
-    splits), `splits`."""
+    """Return one row for each configuration, with its means over splits.
+
+    The columns are `method, dataset, detail, log_cluster, runtime` and `splits`.
+    """
     if "profile" in rows and rows["profile"].nunique() > 1:
         raise BadInput(
             "the column profile has several values: analyse the rows of one profile at a time."
@@ -88,8 +98,10 @@ def configurations(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _searches(rows: pd.DataFrame) -> Iterator[tuple[tuple[str, str], pd.DataFrame, pd.Series]]:
-    """For each method and dataset: its keys, the inputs (hyperparameters and run time, as numbers),
-    the scores."""
+    """Yield for each method and dataset its keys, the inputs, and the scores.
+
+    Inputs are hyperparameters and run time, as numbers.
+    """
     table = configurations(rows)
     if table.empty:
         raise BadInput(
@@ -114,7 +126,7 @@ def _searches(rows: pd.DataFrame) -> Iterator[tuple[tuple[str, str], pd.DataFram
 
 
 def _numbers(values: pd.Series) -> pd.Series:
-    """The values of a hyperparameter as numbers; of a list of layer sizes its sum."""
+    """Return the values of a hyperparameter as numbers; a list of layer sizes counts as its sum."""
     units = values.map(
         lambda value: sum(json.loads(value)) if str(value).startswith("[") else value
     )

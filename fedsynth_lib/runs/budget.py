@@ -18,8 +18,9 @@ def fill(
     say: Callable[[str], Any] = print,
     clock: Callable[[], float] = time.monotonic,
 ) -> list[str]:
-    """Compute missing cells until the next one would end after `seconds`; the names of grids that
-    were finished, whose files are written.
+    """Compute missing cells until the next one would end after `seconds`.
+
+    Returned are the names of grids that were finished, whose files are written.
 
     grids: of works (`works.declared.Grid`). Each is expected to take, for a cell, what its computed
     cells took on average, else the `seconds` that its profile declares. Each finished cell is kept,

@@ -1,5 +1,6 @@
-"""What sets a cell of a work apart, in the words of its value files: the column `detail` of
-`data/published/values`.
+"""What distinguishes a cell of a work, in the words of its value files.
+
+These words are the column `detail` of `data/published/values`.
 
 Rows say it as typed `params` and `item` (runs/rows.py). Beside printed values,
 `with_detail` puts it into the words of the published values, so that equal cells meet in one merge.
@@ -52,7 +53,7 @@ def _declared() -> dict[str, dict[str, Any]]:
 
 @cache
 def _words(work: str) -> tuple[tuple[Word, Callable[..., Any]], ...]:
-    """The words of a work with their expressions compiled; a setting that is not given is empty."""
+    """Return a work's words with compiled expressions; a setting that is not given is empty."""
     from jinja2 import ChainableUndefined, Environment  # late: counting methods load none of it
 
     entries = _declared().get(work, _declared()["ours"])["words"]
@@ -62,18 +63,23 @@ def _words(work: str) -> tuple[tuple[Word, Callable[..., Any]], ...]:
 
 
 def names_of(work: str, setting: str) -> dict[str, str]:
-    """The printed names of a setting's values, by value; empty where none are published."""
+    """Return the published names of a setting's values, by value.
+
+    It is empty where none are published.
+    """
     return _declared().get(work, {}).get("names", {}).get(setting, {})
 
 
 def asked_by(work: str, detail: str) -> dict[str, Any]:
-    """The settings that a cell of ours with these published words was asked for with."""
+    """Return the settings of our cell that has these published words."""
     return _declared().get(work, {}).get("asked", {}).get(detail, {})
 
 
 def with_detail(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with `detail`; those that have it already, as printed values do, are handed back as
-    they are."""
+    """Add `detail` to the rows.
+
+    Rows that have it already, as published values do, are returned as they are.
+    """
     if "detail" in rows:
         return rows
     words = list(map(_detail, *(rows[column] for column in Cell._fields)))
@@ -91,7 +97,7 @@ def _detail(*columns: str) -> str:
 
 
 def said(cell: Cell, part: str = "") -> str:
-    """The words of a cell, or those of a kind alone."""
+    """Return the words of a cell, or those of a kind alone."""
     given = {
         name: value
         for name, value in cell.params.items()
@@ -112,13 +118,15 @@ def said(cell: Cell, part: str = "") -> str:
 
 
 def said_of(work: str, params: Mapping[str, Any], part: str) -> str:
-    """The words of a kind that settings alone make, as the sizes of nodes."""
+    """Return the words of a kind that settings alone make, as the sizes of nodes."""
     return said(Cell(work, "", "", "", params, ""), part)
 
 
 def configuration(detail: str) -> dict[str, Any]:
-    """The hyper-parameters of a search's cell from its `detail`. Raises BadInput for one that is no
-    JSON object."""
+    """Read the hyper-parameters of a search's cell from its `detail`.
+
+    Raises BadInput for text that is not a JSON object.
+    """
     try:
         return dict(json.loads(detail))
     except ValueError as error:

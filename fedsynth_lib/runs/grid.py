@@ -76,8 +76,9 @@ def run_grid(
     version: str | Callable[[Cell], str] = "1",
     save: bool = True,
 ) -> pd.DataFrame:
-    """Tidy rows (COLUMNS and `detail`) of every cell, in the order of the grid; computes only what
-    is missing.
+    """Compute what is missing of a grid, and return the rows of every cell.
+
+    The rows are tidy (COLUMNS and `detail`) and in the order of the grid.
 
     run_one: called with what it accepts of the cell. Returns a dict metric -> value, in which keys
         that are COLUMNS (data, epsilon_spent, bytes_up ...) are columns of all its rows; or a list
@@ -132,8 +133,11 @@ def run_grid(
 def missing_of(
     run_one: Callable, cells: Sequence[Cell], *, name: str, profile: str, version: Callable
 ) -> tuple[list[Cell], float | None]:
-    """The cells that no rows have and whose table is at hand, and the mean seconds of those that
-    were computed; None where none was. Arguments as for `run_grid`."""
+    """Return the cells that no rows have and whose table is at hand, and the seconds of one.
+
+    The seconds are the mean of those that were computed; None where none was. Arguments as for
+    `run_grid`.
+    """
     asked = [Asked.of(run_one, cell, version) for cell in cells]
     committed, done = _known(name, profile, asked)
     computed = committed.drop_duplicates("cell")["seconds"]
@@ -147,13 +151,15 @@ def missing_of(
 
 
 def load_rows(path: Path | str) -> pd.DataFrame:
-    """The rows of a result file as `run_grid` returns them, with `detail`."""
+    """Load the rows of a result file as `run_grid` returns them, with `detail`."""
     return with_detail(rows.load_rows(path))
 
 
 def committed_rows(work: str, profile: str) -> pd.DataFrame:
-    """All saved rows of a work at a profile, from real tables, with `detail` and `grid`, the name
-    of their file."""
+    """Load all saved rows of a work at a profile, from real tables.
+
+    They have `detail` and `grid`, the name of their file.
+    """
     folder = project_root() / "data" / "results" / profile
     parts = [
         load_rows(path).assign(grid=path.stem) for path in sorted(folder.glob(f"*{work}*.csv"))
@@ -164,8 +170,11 @@ def committed_rows(work: str, profile: str) -> pd.DataFrame:
 
 
 class Asked(NamedTuple):
-    """A cell as it is asked for: its settings, the same with the defaults of `run_one` as text,
-    version and key."""
+    """A cell as it is asked for.
+
+    given: its settings. params: the same with the defaults of `run_one`, as text. With them are
+    version and key.
+    """
 
     given: Cell
     params: str
@@ -174,7 +183,7 @@ class Asked(NamedTuple):
 
     @classmethod
     def of(cls, run_one: Callable, given: Cell, version: str | Callable[[Cell], str]) -> "Asked":
-        """The cell with these settings."""
+        """Return the cell with these settings."""
         takes = inspect.signature(run_one).parameters.values()
         defaults = {p.name: p.default for p in takes if p.default is not p.empty}
         settings = {**defaults, **given}
@@ -187,14 +196,16 @@ class Asked(NamedTuple):
     def on(
         self, run_one: Callable, instead: Mapping[str, str], version: str | Callable[[Cell], str]
     ) -> "Asked":
-        """The same cell of another table, where `instead` (digest -> digest) has one for its
-        own."""
+        """Return the same cell of another table.
+
+        `instead` (digest -> digest) says which table replaces which; a cell of no such table stays.
+        """
         if (table := self.given.get("table")) not in instead:
             return self
         return self.of(run_one, {**self.given, "table": instead[table]}, version)
 
     def labels(self, profile: str) -> Row:
-        """What all rows of the cell say of it."""
+        """Return the labels that all rows of the cell share."""
         return {
             "profile": profile,
             "params": self.params,
@@ -206,13 +217,12 @@ class Asked(NamedTuple):
 def remember(
     key: Mapping[str, Any], make: Callable[[], tuple[pd.DataFrame, dict]]
 ) -> tuple[pd.DataFrame, dict]:
-    """A synthetic table and its facts (privacy statement, seconds, bytes): from the cache, or made
-    now.
+    """Return a synthetic table and its facts, from the cache or made now.
 
-    Several notebooks then share one training. `key` names all that the table depends on: method and
-    its VERSION, settings, seed, digest of the real table. The facts travel inside the parquet file,
-    so that table and statement cannot come from different runs. A file that is damaged, or of
-    another key, is made again with a warning.
+    The facts are privacy statement, seconds and bytes. Several notebooks then share one training.
+    `key` names all that the table depends on: method and its VERSION, settings, seed, digest of the
+    real table. The facts travel inside the parquet file, so that table and statement cannot come
+    from different runs. A file that is damaged, or of another key, is made again with a warning.
     """
     path = project_root() / "data" / "cache" / "synthetic" / f"{_digest(key)}.parquet"
     kept = json.loads(canonical(key))
@@ -227,7 +237,7 @@ def remember(
 
 
 def _read_table(path: Path, key: Any) -> tuple[pd.DataFrame, dict] | None:
-    """What `remember` has kept under a key; None, with a warning, where that cannot be read."""
+    """Read what `remember` has kept under a key; None, with a warning, if it cannot be read."""
     try:
         frame = pd.read_parquet(path)
         found, facts = frame.attrs["key"], frame.attrs["facts"]
@@ -241,8 +251,10 @@ def _read_table(path: Path, key: Any) -> tuple[pd.DataFrame, dict] | None:
 
 
 def _fresh_since() -> float:
-    """When the run that computes everything again began, in seconds of the epoch; 0 where none
-    did."""
+    """Return when the run that computes everything again began, in seconds of the epoch.
+
+    It is 0 if there is no such run.
+    """
     return float(os.environ.get("FEDSYNTH_FRESH") or 0)
 
 
@@ -250,7 +262,7 @@ def _fresh_since() -> float:
 
 
 def _cells(grid: Mapping[str, Sequence] | Sequence[Cell]) -> list[Cell]:
-    """The grid's cells in order."""
+    """Return the grid's cells in order."""
     if not isinstance(grid, Mapping):
         return [dict(cell) for cell in grid]
     for parameter, values in grid.items():
@@ -284,8 +296,11 @@ def _digest(content: Any) -> str:
 
 
 def _read_cell(path: Path) -> list[Row] | None:
-    """The rows of a finished cell; None where there are none, and, with a warning, where the file
-    is not as `_kept` wrote it: cut off, edited, or of another cell."""
+    """Read the rows of a finished cell; None if there are none.
+
+    None, with a warning, also if the file is not as `_kept` wrote it: cut off, edited, or of
+    another cell.
+    """
     try:
         content = json.loads(path.read_bytes())
         rows = content["rows"]
@@ -302,7 +317,7 @@ def _read_cell(path: Path) -> list[Row] | None:
 
 
 def _cached(folder: Path, asked: Sequence[Asked]) -> dict[str, list[Row]]:
-    """The rows of those cells that an earlier run finished, by key."""
+    """Return the rows of those cells that an earlier run finished, by key."""
     found = {each.key: _read_cell(folder / f"{each.key}.json") for each in asked}
     return {key: rows for key, rows in found.items() if rows is not None}
 
@@ -314,8 +329,10 @@ def _folder(name: str, profile: str) -> Path:
 def _known(
     name: str, profile: str, asked: Sequence[Asked]
 ) -> tuple[pd.DataFrame, dict[str, list[Row]]]:
-    """The committed rows, and the rows of all cells that are done by key: none of a committed
-    one."""
+    """Return the committed rows, and the rows of all cells that are done by key.
+
+    A committed cell has none of the latter.
+    """
     committed = _committed(name, profile)
     done: dict[str, list[Row]] = {key: [] for key in committed["cell"].unique()}
     lacking = [each for each in asked if each.key not in done]
@@ -323,8 +340,10 @@ def _known(
 
 
 def _committed(name: str, profile: str) -> pd.DataFrame:
-    """The rows of the committed result file, none where there is no file or everything is to be
-    computed again."""
+    """Load the rows of the committed result file.
+
+    There are none if there is no file, or if everything is to be computed again.
+    """
     path = project_root() / "data" / "results" / profile / f"{name}.csv"
     return rows.load_rows(path) if path.exists() and not _fresh_since() else to_frame([])
 
@@ -359,13 +378,15 @@ def _compute_all(tasks: list[tuple], jobs: int) -> Iterator[tuple[str, list[Row]
 def _compute(
     run_one: Callable, given: Cell, labels: Row, folder: Path, name: str
 ) -> tuple[str, list[Row]]:
-    """Run one cell and write its rows; it runs in a worker process, so that a kill loses nothing
-    finished."""
+    """Run one cell and write its rows.
+
+    It runs in a worker process, so that a kill loses nothing finished.
+    """
     return _kept(given, labels, folder, rows_of(run_one, given, labels, name=name))
 
 
 def _kept(given: Cell, labels: Row, folder: Path, rows: list[Row]) -> tuple[str, list[Row]]:
-    """Writes the rows of a finished cell."""
+    """Write the rows of a finished cell."""
     write_atomically(
         folder / f"{labels['cell']}.json",
         json.dumps(
@@ -404,8 +425,11 @@ def connected(address: str) -> Iterator[Any]:
 
 
 def _computed_by_ray(tasks: list[tuple], address: str) -> Iterator[tuple[str, list[Row]]]:
-    """As `_compute_all`, a task of one core each on this cluster; Ray computes the cell of a killed
-    worker again. joblib's Ray backend hands nothing out before all is done to be kept."""
+    """Compute the tasks as `_compute_all` does, each on one core of this cluster.
+
+    Ray computes the cell of a killed worker again. joblib's Ray backend would return nothing before
+    all is done, so nothing could be kept meanwhile.
+    """
     with connected(address) as ray:
         task = ray.remote(num_cpus=1, max_retries=TRIES)(_on_a_node)
         asked = {task.remote(*each[:3], name=each[-1]): each for each in tasks}
@@ -428,10 +452,10 @@ def _on_a_node(run_one: Callable, given: Cell, labels: Row, *, name: str) -> lis
 
 
 def rows_of(run_one: Callable, given: Cell, labels: Row, *, name: str) -> list[Row]:
-    """The rows of one cell, computed now and written nowhere. given: its settings; labels: see
-    `Asked.labels`.
+    """Compute the rows of one cell now, and write them nowhere.
 
-    Raises CellFailed, or BadInput, that names the grid and the cell.
+    given: its settings; labels: see `Asked.labels`. Raises CellFailed, or BadInput, that names the
+    grid and the cell.
     """
     takes = inspect.signature(run_one).parameters.values()
     open_ended = any(p.kind is p.VAR_KEYWORD for p in takes)

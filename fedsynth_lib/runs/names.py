@@ -1,5 +1,4 @@
-"""The names that result rows may carry: what is measured, in which version, and by which names
-methods go.
+"""The names that result rows may carry: measures, their versions, and methods.
 
 A cell's identity holds the version of its method and of what it measures (`version`). A measure in
 its first version is not named there, so a measure that is added changes no other cell; raise its
@@ -32,22 +31,23 @@ METHODS = (  # as rows name them, where they do not by key
 
 
 def level_name(epsilon: float) -> str:
-    """A level of privacy as tables and titles name it."""
+    """Write a level of privacy as tables and titles name it."""
     return "no DP" if epsilon == float("inf") else f"ε = {epsilon:g}"
 
 
 def partition_name(partition: str) -> str:
-    """A division of the rows as tables and titles name it."""
+    """Write a division of the rows as tables and titles name it."""
     return {"iid": "i.i.d.", "none": "central"}.get(partition, partition.replace("_", " "))
 
 
 def method_name(method: str) -> str:
-    """A method as tables and titles name it: `AugFLAIM (Private)` for `augflaim_private`."""
+    """Write a method as tables and titles name it: `AugFLAIM (Private)` for `augflaim_private`."""
     printed = REGISTRY[method].printed if method in REGISTRY else {}
     return next(reversed(printed.values()), method)
 
 
 def is_metric(name: str) -> bool:
+    """Return whether this is the name of a measure."""
     return base(name) in MEASURES
 
 
@@ -57,9 +57,9 @@ def is_method(name: str) -> bool:
 
 
 def version(method: str, metrics: Iterable[str] = ()) -> str:
-    """The version of a cell: `aim 1`, followed by those of its measures that are no longer in their
-    first version.
+    """Return the version of a cell: of its method and its measures.
 
+    It is `aim 1`, followed by the versions of the measures that are no longer in their first.
     method: a key of the registry. Raises BadInput for a measure that is not in MEASURES.
     """
     bases = sorted({base(metric) for metric in metrics})

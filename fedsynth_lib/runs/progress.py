@@ -6,8 +6,11 @@ from tqdm import tqdm
 
 
 def watched() -> bool:
-    """Whether stderr is a terminal, or a notebook that a person runs, who could be asked for input
-    there (neither by the runner nor by nbconvert)."""
+    """Return whether a person watches, who could be asked for input.
+
+    This is so if stderr is a terminal, or for a notebook that a person runs (neither the runner nor
+    nbconvert).
+    """
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     return getattr(getattr(shell, "kernel", None), "_allow_stdin", sys.stderr.isatty())
 
@@ -22,8 +25,11 @@ def duration(seconds: float) -> str:
 
 
 def progress(name: str, *, total: int, reused: int = 0) -> tqdm:
-    """Say how many cells of a grid are computed, and return their bar: a context manager whose
-    `update` counts a finished one. It is drawn often where somebody watches, else each 30 s."""
+    """Say how many cells of a grid are computed, and return their progress bar.
+
+    The bar is a context manager whose `update` counts a finished cell. It is drawn often where
+    somebody watches, else each 30 s.
+    """
     found = f"{total} cells to compute, {reused} reused" if total else f"all {reused} cells reused"
     print(f"{name}: {found}", file=sys.stderr, flush=True)
     every, nothing = 0.5 if watched() else 30.0, total == 0

@@ -66,14 +66,18 @@ Row = dict[str, Any]
 
 
 def published_size(profile: str) -> str:
-    """The profile of rows that tell something at the published size alone: paper, but in a smoke
-    run its own."""
+    """Return the profile of rows that are of the published size.
+
+    It is paper, but in a smoke run its own.
+    """
     return profile if profile == "smoke" else "paper"
 
 
 def folder_name(profile: str, data: str) -> str:
-    """The folder of rows in data/results: that of the profile, or `quick-standin` and `quick-own`
-    for what must not mix with results on the real tables."""
+    """Name the folder of rows in data/results: that of the profile.
+
+    It is `quick-standin` or `quick-own` for what must not mix with results on the real tables.
+    """
     if profile not in PROFILES:
         raise BadInput(f"profile is {profile!r}: choose one of {', '.join(PROFILES)}.")
     if data not in DATA:
@@ -82,23 +86,29 @@ def folder_name(profile: str, data: str) -> str:
 
 
 def figures_folder(profile: str, data: str) -> Path:
-    """Where figures and tables go: the committed results are in figures/ itself, what is
-    computed small, on stand-ins or on a person's own table in a folder of its own in
-    figures/live."""
+    """Return the folder of figures and tables.
+
+    The committed results are in figures/ itself; what is computed small, on stand-ins or on a
+    person's own table is in a folder of its own in figures/live.
+    """
     name, folder = folder_name(profile, data), project_root() / "figures"
     return folder if name == RESULTS else folder / LIVE / name
 
 
 def data_of(frame: pd.DataFrame) -> str:
-    """What a result made from all these rows rests on: one row from a stand-in makes it a stand-in
-    result."""
+    """Return what a result made from all these rows rests on.
+
+    One row from a stand-in makes it a stand-in result.
+    """
     present = set(frame["data"])
     return next((kind for kind in ("standin", "own", "real") if kind in present), "none")
 
 
 def complete(output: Mapping[str, Any] | Sequence[Row], labels: Row) -> list[Row]:
-    """Complete rows, as plain JSON, from what a cell returned and the labels that all its rows
-    share."""
+    """Complete the rows of a cell, as plain JSON.
+
+    They come from what the cell returned and the labels that all its rows share.
+    """
     if isinstance(output, Mapping):
         shared = {key: value for key, value in output.items() if key in DTYPES}
         output = [
@@ -120,8 +130,10 @@ def complete(output: Mapping[str, Any] | Sequence[Row], labels: Row) -> list[Row
 
 
 def _plain(column: str, value: Any) -> Any:
-    """One entry as plain JSON; numbers rounded so that the last bits of a platform do not show in a
-    diff."""
+    """Return one entry as plain JSON.
+
+    Numbers are rounded so that the last bits of a platform do not show in a diff.
+    """
     if value is None or value is pd.NA or value != value:
         return "" if DTYPES[column] == TEXT else None
     if DTYPES[column] == TEXT:
@@ -132,8 +144,10 @@ def _plain(column: str, value: Any) -> Any:
 
 
 def to_frame(rows: Iterable[Row]) -> pd.DataFrame:
-    """Rows as a frame with COLUMNS and their types; missing text is empty, missing numbers are
-    NA."""
+    """Return rows as a frame with COLUMNS and their types.
+
+    Missing text is empty, missing numbers are NA.
+    """
     frame = pd.DataFrame(list(rows), columns=COLUMNS).astype(DTYPES)
     return frame.fillna({column: "" for column, dtype in DTYPES.items() if dtype == TEXT})
 
@@ -151,7 +165,10 @@ def load_rows(path: Path | str) -> pd.DataFrame:
 
 @lru_cache(maxsize=8)
 def _read_rows(path: Path, changed: int, size: int) -> pd.DataFrame:
-    """The checked rows of a file; its time and size make a changed file a new entry."""
+    """Read and check the rows of a file.
+
+    The file's time and size are parts of the cache's key, so a changed file is read again.
+    """
     text = {column: str for column, dtype in DTYPES.items() if dtype == TEXT}
     numbers = {column: [""] for column in COLUMNS if column not in text}
     check_digest(path)
@@ -203,7 +220,7 @@ def _check(frame: pd.DataFrame, path: Path) -> None:
 
 
 def params_text(settings: Mapping[str, Any]) -> str:
-    """What a cell was asked for as one text for equal settings: a JSON object with sorted keys.
+    """Write what a cell was asked for as one text for equal settings: JSON with sorted keys.
 
     Settings that say nothing (None, False, empty) are left out, so that a setting which is added to
     a study later, and is off by default, changes no earlier cell. 1.0 is 1, infinity "inf", numpy
@@ -219,7 +236,7 @@ def _says_nothing(value: Any) -> bool:
 
 
 def read_params(text: str) -> dict[str, Any]:
-    """The settings that `params_text` wrote."""
+    """Read the settings that `params_text` wrote."""
     return (
         {name: math.inf if value == "inf" else value for name, value in json.loads(text).items()}
         if text
@@ -228,14 +245,18 @@ def read_params(text: str) -> dict[str, Any]:
 
 
 def cell_key(params: str, version: str) -> str:
-    """The identity of a cell: what it was asked for, and the versions of its method and of what it
-    measures."""
+    """Return the identity of a cell.
+
+    It depends on what it was asked for, and on the versions of its method and of what it measures.
+    """
     return hashlib.sha256(f"{version}\n{params}".encode()).hexdigest()[:20]
 
 
 def with_params(rows: pd.DataFrame, **defaults: Any) -> pd.DataFrame:
-    """The rows with a column for each of these settings: what `params` says, or the default where
-    it says nothing."""
+    """Add a column to the rows for each of these settings.
+
+    Its values are what `params` says, or the default where it says nothing.
+    """
     texts = rows["params"].unique()
     settings = {text: read_params(text) for text in texts}
     columns = {
@@ -246,8 +267,10 @@ def with_params(rows: pd.DataFrame, **defaults: Any) -> pd.DataFrame:
 
 
 def canonical(value: Any) -> str:
-    """One text for equal values: JSON with sorted keys, 1.0 as 1, infinity as "inf", numpy numbers
-    as plain ones."""
+    """Return one text for equal values: JSON with sorted keys.
+
+    1.0 is 1, infinity "inf", and numpy numbers are plain ones.
+    """
 
     def plain(item: Any) -> Any:
         if isinstance(item, Mapping):
@@ -282,8 +305,10 @@ def digests() -> dict[str, str]:
 
 
 def check_digest(path: Path) -> None:
-    """Raises BadInput for a result file whose bytes are not those that were noted; one that is not
-    noted is nobody's."""
+    """Raise BadInput for a result file whose bytes are not those that were noted.
+
+    A file that is not noted is not checked.
+    """
     name = _name_in_results(path)
     noted = digests().get(name) if name else None
     if noted and noted != hashlib.sha256(path.read_bytes()).hexdigest():
@@ -305,7 +330,7 @@ def note_digests(paths: Iterable[Path]) -> None:
 
 
 def committed_files() -> list[Path]:
-    """The result files that are noted: those of results that count, and what was verified."""
+    """Return the result files that are noted: of results that count, and of what was verified."""
     folder = _results()
     kept = [path for profile in FULLEST_FIRST for path in folder.glob(f"{profile}/*.csv")]
     return sorted([*kept, *folder.glob("verified.csv")])

@@ -31,7 +31,9 @@ def train_once(
     num_rows: int | None = None,
     sizes: Sequence[int] | None = None,
 ) -> tuple[pd.DataFrame, dict]:
-    """The rows of a run and its facts, with peak memory in GiB as `gib`: made once, and kept.
+    """Return the rows of a run and its facts, with peak memory in GiB as `gib`.
+
+    A run is made once, and kept.
 
     method: of METHODS. draw: what is kept of the run, not its table; `drawn` is a name for that.
     """

@@ -24,10 +24,12 @@ KINDS = get_args(Kind)
 
 
 class Cause(NamedTuple):
-    """exhibits: of the work. where: a query over the columns of `compare`, and `errors`, how many
+    """A cause of differences between our values and published ones.
+
+    exhibits: of the work. where: a query over the columns of `compare`, and `errors`, how many
     standard errors lie between; `` for all. cause: of KINDS. said: in a few words. evidence: a
     file, or how it was measured. rows: grid, detail and metrics (ours -> printed) of the reading,
-    and `printed`, the detail that the printed cells have, where they have one.
+    and `printed`, the detail that the published values have, where they have one.
     """
 
     work: str
@@ -40,7 +42,7 @@ class Cause(NamedTuple):
 
 
 def load_causes(path: Path | None = None) -> list[Cause]:
-    """The causes in the order of the file. Raises BadInput for what it may not say."""
+    """Load the causes in the order of the file. Raises BadInput for what it may not say."""
     path = path or project_root() / "data" / "published" / "causes.toml"
     found = []
     for work, entries in read_toml(path).items():
@@ -56,8 +58,10 @@ def load_causes(path: Path | None = None) -> list[Cause]:
 def of_cells(
     cells: pd.DataFrame, rows: Mapping[str, pd.DataFrame], causes: list[Cause] | None = None
 ) -> pd.Series:
-    """Return the cause of every different cell, as `scale: distances on ...`; of a cell that is
-    within `no longer within: ` and the reading by which it is not; of all others an empty text.
+    """Return the cause of each cell's difference from its published value, in words.
+
+    A different value has its cause, as `scale: distances on ...`; one that is within has `no longer
+    within: ` and the reading by which it is not; all others have an empty text.
 
     cells: `exhibits.printed_cells`, of any exhibits. rows: work -> rows of profile paper.
     """
@@ -88,8 +92,11 @@ def of_cells(
 def _by_reading(
     cells: pd.DataFrame, cause: Cause, rows: pd.DataFrame
 ) -> tuple[pd.Series, pd.Series]:
-    """Whether a cell is within by the reading of a cause, or at most half as far from the published
-    value. A cell that the reading does not have keeps its verdict."""
+    """Return which cells are within by the reading of a cause, and which are nearer by it.
+
+    Nearer cells are at most half as far from the published value. A cell that the reading does not
+    have keeps its verdict.
+    """
     metrics = cause.rows["metrics"]
     own = rows[(rows["grid"] == cause.rows["grid"]) & (rows["detail"] == cause.rows["detail"])]
     own = own[own["metric"].isin(metrics)]
@@ -111,8 +118,10 @@ def _by_reading(
 
 
 def systematic(cells: pd.DataFrame, *, least: float = 3.0, fewest: int = 4) -> pd.DataFrame:
-    """Differences from published values that many cells have together, whatever their own verdict:
-    mean difference of a method at a node by a measure, and `z`, in standard errors of the sum.
+    """Find differences from published values that many cells share, whatever their own verdict.
+
+    The result has the mean difference of a method at a node by a measure, and `z`, the sum in its
+    standard errors.
 
     least: of z; fewest: cells. Cells count as independent, which those of shared splits are not.
     """
@@ -132,8 +141,11 @@ def systematic(cells: pd.DataFrame, *, least: float = 3.0, fewest: int = 4) -> p
 
 
 def table(cells: pd.DataFrame) -> pd.DataFrame:
-    """Causes by work: how many different values each explains, or brings nearer, and how many that
-    are within are no longer so by it; with its evidence. cells: of data/results/cells.csv."""
+    """Tabulate the causes by work with their evidence.
+
+    Counted are the different values that each explains, or brings nearer, and those within that are
+    no longer so by it. cells: of data/results/cells.csv.
+    """
     known = cells[cells["cause"] != ""]
     kind = known["cause"].str.partition(": ")[0]
     said = known["cause"].str.partition(": ")[2]

@@ -1,4 +1,5 @@
-"""The cells that claims are judged on: mean, spread and number of the runs of one setting, as
+"""The cells that claims are judged on: mean, spread and number of the runs of one setting.
+
 `custom/cells.py` makes them for each work. `reading` names another way to see the same rows, where
 a work leaves one open.
 """
@@ -14,7 +15,7 @@ from fedsynth_lib.verdicts.custom.cells import WAYS
 
 
 def cells_of(work: str, rows: pd.DataFrame, **reading: Any) -> pd.DataFrame:
-    """The cells of a work by tidy rows of one profile."""
+    """Return the cells of a work from tidy rows of one profile."""
     return finished(work, measured_cells(work, rows, **reading))
 
 
@@ -25,12 +26,12 @@ def measured_cells(work: str, rows: pd.DataFrame, **reading: Any) -> pd.DataFram
 
 
 def finished(work: str, cells: pd.DataFrame) -> pd.DataFrame:
-    """The cells with what follows from several of them, as marks of tests and ranks."""
+    """Add what follows from several of the cells, as marks of tests and ranks."""
     return WAYS[work].finished(cells)
 
 
 def printed_cells(work: str) -> pd.DataFrame:
-    """The printed values of a work as cells."""
+    """Return the published values of a work as cells."""
     values = load_values(work)
     if own := WAYS[work].printed:
         return own(values)

@@ -75,7 +75,7 @@ class Claim:
 
 @lru_cache
 def written(work: str) -> tuple[Claim, ...]:
-    """The claims of a work in the order of their numbers.
+    """Load the claims of a work in the order of their numbers.
 
     Raises BadInput, naming file, claim and key, for what no condition knows.
     """
@@ -83,7 +83,7 @@ def written(work: str) -> tuple[Claim, ...]:
 
 
 def parsed(work: str, data: Mapping[str, Any], file: str) -> tuple[Claim, ...]:
-    """The claims of a file as it was read; `file` is its name in messages."""
+    """Check the claims of a file that was read; `file` is its name in messages."""
     claims, shared = {}, data.get("shared", {})
     check_names(f"{file}, shared", "key", shared, SHARED | OF_ROWS)
     for group, entries in data.items():
@@ -117,7 +117,7 @@ def _nearest(levels: Iterable[Mapping], keys: set[str]) -> dict[str, Any]:
 
 
 def _conditions(where: str, axes: Mapping[str, list], levels: Sequence[Mapping]) -> list[Condition]:
-    """A condition with what all levels say, once for each value of `separately`."""
+    """Return a condition with what all levels say, once for each value of `separately`."""
     entry = levels[-1]
     kinds = [name for name in entry if name in KINDS or name == "custom"]
     if len(kinds) != 1:
@@ -174,7 +174,7 @@ def _check(where: str, c: Condition) -> None:
 
 
 def _sides(c: Condition) -> dict[str, list]:
-    """The axis that a condition compares across, and what it names there."""
+    """Return the axis that a condition compares across, and what it names there."""
     if c.kind in ("range", "monotone", "custom"):
         return {}
     axis = {"tested": "setting", "value": "metric"}.get(c.kind, c.across)

@@ -1,6 +1,6 @@
-"""What each exhibit needs and what of it there is: printed cells, and every curve and point that a
-figure draws.
+"""What each table or figure needs, and what of it there is.
 
+It needs published values, and every curve and point that a figure draws.
 `data/published/exhibits.toml` says where the rows of an exhibit are and what it draws; what is
 published is in `data/published/values`. An exhibit is `in full` where all of that has rows of
 profile `paper` at the scale of the work, of as many runs as the work made (`repeats` in
@@ -65,6 +65,8 @@ Rows = Mapping[str, pd.DataFrame]
 
 
 class Exhibit(NamedTuple):
+    """The entry of a table or figure in exhibits.toml."""
+
     work: str
     name: str
     grids: Sequence[str] = ()
@@ -85,6 +87,7 @@ class Exhibit(NamedTuple):
 
     @property
     def id(self) -> str:
+        """The work and the exhibit's name, as `work/name`."""
         return f"{self.work}/{self.name}"
 
     def rows(self, rows: pd.DataFrame) -> pd.DataFrame:
@@ -148,13 +151,15 @@ def _exhibit(file: str, work: str, name: str, entry: Mapping[str, Any]) -> Exhib
 
 
 def _axes(block: Mapping[str, Any]) -> dict[str, Any]:
-    """The axes of a block of points: axis -> values."""
+    """Return the axes of a block of points: axis -> values."""
     return {name: values for name, values in block.items() if name not in ("detail", "curves")}
 
 
 def check_methods(exhibit: Exhibit, rows: Rows) -> None:
-    """Raises BadInput where an entry names a method that neither print nor any row has, if there
-    are rows at all."""
+    """Raise BadInput for an entry with a method that no published value and no row has.
+
+    It is not checked if there are no rows at all.
+    """
     named = {name for block in (exhibit.where, *exhibit.points) for name in block.get("method", ())}
     if named and any(len(own) for own in rows.values()):
         known = set(load_values(exhibit.work, excluded=True)["method"]).union(
@@ -167,11 +172,11 @@ def check_methods(exhibit: Exhibit, rows: Rows) -> None:
 
 
 def printed_cells(exhibit: Exhibit, rows: Rows) -> pd.DataFrame:
-    """Each printed number that can serve: KEYS, `published`, `ours`, `n`, `profile`, `order`,
-    `verdict` (COUNTED).
+    """Compare each published number that can serve with ours.
 
-    Only cells with enough seeds of `paper` are judged, against each other; others with any value
-    are `not judged`.
+    The columns are KEYS, `published`, `ours`, `n`, `profile`, `order` and `verdict` (COUNTED). Only
+    cells with enough seeds of `paper` are judged, against each other; others with any value are
+    `not judged`.
     """
     if not _has_values(exhibit):
         return pd.DataFrame(columns=[*KEYS, "verdict"])
@@ -210,8 +215,11 @@ def _has_values(exhibit: Exhibit) -> bool:
 
 
 def counts(exhibit: Exhibit, cells: pd.DataFrame) -> dict[str, Any]:
-    """COUNTED and `cells`, their sum; APART; `excluded`, numbers that are published but cannot
-    serve; `words`; and what `against_chance` says."""
+    """Count the cells of an exhibit by verdict.
+
+    The result has COUNTED and `cells`, their sum; APART; `excluded`, numbers that are published but
+    cannot serve; `words`; and what `against_chance` says.
+    """
     said: dict[str, Any] = {name: int((cells["verdict"] == name).sum()) for name in COUNTED}
     values = cells.assign(mean=0.0)
     if _has_values(exhibit):
@@ -223,9 +231,12 @@ def counts(exhibit: Exhibit, cells: pd.DataFrame) -> dict[str, Any]:
 
 
 def against_chance(cells: pd.DataFrame) -> dict[str, Any]:
-    """Of judged cells that have scenarios beside them the percentage `within %` and what shuffled
-    values would have; the same of orders; and what the agreement is `informative about`: scenarios
-    if more cells are within than 95 of 100 shuffles would have, otherwise levels only."""
+    """Compare the agreement of judged cells with what shuffled values would have.
+
+    Of cells with scenarios beside them, `within %` is the percentage within; likewise of orders.
+    The agreement is `informative about` scenarios if more cells are within than 95 of 100 shuffles
+    would have, otherwise about levels only.
+    """
     told: dict[str, Any] = dict.fromkeys(AGAINST_CHANCE, "")
     if "by_chance" not in cells:
         return told
@@ -252,8 +263,7 @@ def _percent(shares: Any) -> int:
 
 
 def drawn_points(exhibit: Exhibit, rows: Rows) -> list[pd.DataFrame]:
-    """For each block of `points` all of its points, with the seeds that `paper` and `quick` have
-    there."""
+    """Return for each block of `points` all its points, with their seeds of `paper` and `quick`."""
     return [
         _runs_at(block, {profile: exhibit.rows(own) for profile, own in rows.items()})
         for block in exhibit.points
@@ -327,7 +337,7 @@ def state_of(
 
 
 def _as_points(cells: pd.DataFrame) -> pd.DataFrame:
-    """Printed cells in the form of `drawn_points`."""
+    """Return published values in the form of `drawn_points`."""
     n = {
         profile: cells["n"].where(cells["profile"] == profile, 0) for profile in ("paper", "quick")
     }
@@ -342,8 +352,10 @@ def _missing(points: pd.DataFrame, seeds: int) -> list[str]:
 
 
 def in_words(needed: pd.DataFrame, there: pd.Series) -> list[str]:
-    """What is missing of needed points: values of an axis of which nothing is there, then how many
-    others are not."""
+    """Say which of the needed points are missing.
+
+    Values of an axis of which nothing is there come first, then how many other points are not.
+    """
     axes = [name for name in needed if needed[name].nunique(dropna=False) > 1]
     parts, named = [], there.copy()
     for axis in axes:

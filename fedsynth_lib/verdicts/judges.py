@@ -55,7 +55,6 @@ TIMES = (2, 4, 8, 16)  # as many runs, of which the fewest that decide are named
 RULES = "1"  # of judging: raise it where the same cells lead to other verdicts
 ONE_RUN = "one run of some"
 JUDGED_AT = ("paper", "")  # reduced profiles report numbers and get no verdict
-Judgement = tuple[float | None, str]
 MATCHED_NOTE = "private networks of Adult and Bank in 1 % of the passes, at matched noise"
 FILE, OTHERS = "claims.csv", "claims_other_readings.csv"
 # axes of claims that rows have as well
@@ -68,9 +67,12 @@ COLUMNS = [
 
 
 class Power(NamedTuple):
-    """What resampling says of a claim: how many of `redraws` reach the same outcome as our runs,
-    how many satisfy all of it, how many runs there are of a cell, and how many would decide (0
-    where they do already, or where TIMES of them do not)."""
+    """What resampling says of a claim.
+
+    same: how many of `redraws` reach the same outcome as our runs. in_full: how many satisfy all of
+    it. runs: how many there are of a cell. runs_needed: how many would decide (0 where they do
+    already, or where TIMES of them do not).
+    """
 
     same: int
     in_full: int
@@ -84,6 +86,7 @@ class Power(NamedTuple):
         return cls(*(int(np.nan_to_num(line[name])) for name in cls._fields))
 
     def verdict(self, share: float) -> str:
+        """Return the outcome of a claim with this share in our own runs."""
         return outcome(share, self.same, self.in_full, self.redraws)
 
     def is_settled(self, share: float) -> bool:
@@ -129,14 +132,12 @@ class Evaluation(NamedTuple):
         return self.evidence if isinstance(self.missing, NotAllTables) else ""
 
 
-def judge(claim: Claim, cells: pd.DataFrame) -> Judgement:
-    """The judgement of a claim on these cells."""
-    return evaluate(claim, cells)[:2]
-
-
 def evaluate(claim: Claim, cells: pd.DataFrame) -> Evaluation:
-    """Evaluate each condition. Cells that a condition lacks are missing to the whole claim; those
-    that an optional one lacks only where no other condition is left."""
+    """Evaluate each condition of a claim.
+
+    Cells that a condition lacks are missing to the whole claim; those that an optional one lacks
+    only where no other condition is left.
+    """
     parts: list[ConditionResult] = []
     left_out: list[str] = []
     lacking: dict[bool, Missing] = {}  # the first by whether its condition is optional
@@ -155,8 +156,11 @@ def evaluate(claim: Claim, cells: pd.DataFrame) -> Evaluation:
 
 
 def _results(cells: pd.DataFrame, c: Condition) -> list[ConditionResult]:
-    """Return what a condition comes to. Raise NotAllTables where it is about a mean over tables of
-    which some were not run: such a mean neither meets nor refutes a published one."""
+    """Return the results of a condition.
+
+    Raise NotAllTables where it is about a mean over tables of which some were not run: such a mean
+    neither meets nor refutes a published one.
+    """
     averaged = "dataset" in c.average
     if averaged:
         there = set(chosen(cells, {"metric": c.values("metric")})["dataset"])
@@ -178,7 +182,7 @@ def _all_tables(lost: Iterable[str]) -> None:
 
 
 def _about(c: Condition) -> str:
-    """What a condition alone is of, or its sides."""
+    """Name what only this condition is about, or its sides."""
     own = c.own["where"].items()
     alone = [v[0] for axis, v in own if len(v) == 1 and axis != "metric"]
     return ", ".join(map(as_text, alone or flatten(c.of)))
@@ -193,7 +197,7 @@ def judged(
     recompute: bool = True,
     **reading: Any,
 ) -> pd.DataFrame:
-    """The claims of a group, by default of all groups that have rows, each with our verdict.
+    """Judge the claims of a group, by default of all groups that have rows.
 
     rows: tidy rows of one profile. Where they have `grid`, as committed rows do, a group is judged
         on those of its own grids; otherwise on all.
@@ -234,8 +238,10 @@ def judged(
 
 
 def in_other_readings(work: str, rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """The claims of each group whose file has `other`, as its notebook judges them in that reading
-    of the work beside the main one. rows: as for `judged`, with `grid`."""
+    """Judge the claims of each group whose file has `other`, in that reading of the work.
+
+    Its notebook shows this reading beside the main one. rows: as for `judged`, with `grid`.
+    """
     groups = {claim.group: claim.other for claim in written(work) if claim.other}
     for group, other in groups.items():
         own = rows[rows["grid"].isin(other["grids"])].drop(columns="grid")
@@ -328,9 +334,10 @@ def evaluate_all(
 def _needs(
     claim: Claim, rows: pd.DataFrame, power: Power | None, lost: Sequence[str]
 ) -> dict[str, Any]:
-    """What would decide an undecided claim: `needs`, in words, and as numbers `runs_needed` and the
-    `minutes` of one core that the missing runs take. Where only a lower bound is known, the words
-    alone have it.
+    """Return what would decide an undecided claim.
+
+    `needs` says it in words; `runs_needed`, and the `minutes` of one core that the missing runs
+    take, are numbers. Where only a lower bound is known, the words alone have it.
 
     lost: tables that a mean lacks.
     """
@@ -358,11 +365,12 @@ def _minutes(minutes: float) -> str:
 def minutes_to_run(
     claim: Claim, rows: pd.DataFrame, wanted: int, lost: Sequence[str] = ()
 ) -> float:
-    """Minutes of one core until each training that a claim's conditions look at has `wanted` runs;
-    of the tables in `lost` also each that only other tables have.
+    """Return the minutes of one core until a claim's trainings have `wanted` runs each.
 
-    A training takes as long as its runs took, one that a table lacks as long as on the others. Rows
-    tell the time of the training alone: measuring takes as long as that of known rows.
+    These are the trainings that its conditions look at; of the tables in `lost` also each that only
+    other tables have. A training takes as long as its runs took, one that a table lacks as long as
+    on the others. Rows tell the time of the training alone: measuring takes as long as that of
+    known rows.
     """
     if claim.minutes:
         return claim.minutes * (wanted - rows["seed"].nunique())
@@ -400,15 +408,18 @@ def _looked(claim: Claim) -> list[dict[str, list]]:
 
 @cache
 def _known(work: str) -> pd.DataFrame:
-    """The cells of known rows among the committed results of a work: dataset, seconds, metrics."""
+    """Return the cells of known rows in a work's committed results: dataset, seconds, metrics."""
     rows = committed_rows(work, "paper").query("setting == 'real'")
     cells = rows.groupby(["dataset", "cell"], as_index=False)
     return cells.agg(seconds=("seconds", "first"), metrics=("metric", frozenset))
 
 
 def _measuring(known: pd.DataFrame, table: str, measured: Iterable[frozenset]) -> float:
-    """Seconds to measure rows of a table: as long as known rows of it took, which are not trained,
-    or those of others by the number of rows. measured: the measures of each cell."""
+    """Return the seconds to measure rows of a table.
+
+    Known rows, which are not trained, tell it: those of the table, or those of others by the number
+    of rows. measured: the measures of each cell.
+    """
     seconds = 0.0
     for metrics in measured:
         alike = known[known["metrics"] == metrics]
@@ -425,8 +436,11 @@ def _measuring(known: pd.DataFrame, table: str, measured: Iterable[frozenset]) -
 def powers_of(
     work: str, measured: pd.DataFrame, claims: list[tuple[Claim, float]], most: int
 ) -> dict[str, Power]:
-    """Id -> `Power` of claims, each given with its share in our own runs: by REDRAWS sets, and as
-    many again while its verdict is not settled, `most` in all."""
+    """Return id -> `Power` of claims, each given with its share in our own runs.
+
+    Runs are resampled REDRAWS times, and as often again while a claim's verdict is not settled,
+    `most` in all.
+    """
     spread, rng = spread_of(work, measured), stream(0, "redraws", work)
     found = {claim.id: Power(0, 0, 0, _fewest(claim, measured), 0) for claim, _ in claims}
     ours = {claim.id: share for claim, share in claims}
@@ -477,14 +491,14 @@ def shares_redrawn(
 
 
 def _fewest(claim: Claim, measured: pd.DataFrame) -> int:
-    """The fewest runs of a cell that a claim looks at."""
+    """Return the fewest runs of a cell that a claim looks at."""
     seen = looked_at(claim, measured)["n"]
     seen = seen if len(seen) else measured["n"]
     return int(seen[seen > 1].min() if (seen > 1).any() else seen.min())
 
 
 def looked_at(claim: Claim, measured: pd.DataFrame) -> pd.DataFrame:
-    """The cells where the conditions of a claim look."""
+    """Return the cells that the conditions of a claim look at."""
     keep = np.zeros(len(measured), dtype=bool)
     for c in claim.conditions:
         where = {axis: values for axis, values in c.where.items() if axis in measured}
@@ -496,8 +510,11 @@ def looked_at(claim: Claim, measured: pd.DataFrame) -> pd.DataFrame:
 
 
 def digest(work: str, claim: Claim, ways: Mapping[str, Any], cells: str) -> str:
-    """Of all that the verdict on a claim rests on: its conditions and what its file says of rows,
-    the cells of its rows (as CSV) and how they spread."""
+    """Hash everything that the verdict on a claim rests on.
+
+    This is its conditions and what its file says of rows, the cells of its rows (as CSV) and how
+    they spread.
+    """
     asked = (RULES, claim.conditions, sorted(ways.items()), declared(work))
     of_rows = (claim.vacuous, claim.caveat, claim.short, claim.minutes)
     asked += of_rows if any(of_rows) else ()
@@ -512,8 +529,10 @@ def kept(digests: Mapping[str, str]) -> dict[str, dict[str, Any]]:
 
 
 def stored(name: str = FILE) -> pd.DataFrame:
-    """data/results/claims.csv: the verdict on each claim by committed rows, as `judged`; or
-    `OTHERS`, that of `in_other_readings`."""
+    """Read data/results/claims.csv: the verdict on each claim by committed rows, as `judged`.
+
+    `OTHERS` names the file of the verdicts of `in_other_readings`.
+    """
     path = project_root() / "data" / "results" / name
     if not path.is_file():
         return pd.DataFrame(columns=[*COLUMNS, *NUMBERS]).astype({"redraws": float})
@@ -529,12 +548,13 @@ def stored(name: str = FILE) -> pd.DataFrame:
 def ran_once(
     work: str, measured: pd.DataFrame, claims: Sequence[Claim], evaluated: Mapping[str, Evaluation]
 ) -> list[str]:
-    """The ids of the claims that rest on a training which ran once: it says nothing of another run,
-    and redraws leave it as it is.
+    """Return the ids of the claims that rest on a training which ran once.
 
-    claims: that these cells can tell, as `evaluated`. One rests on cells of one run if without them
-        it is evaluated otherwise, or if it looks at no others. Real rows, which nobody trains, need
-        no second run beside others that have several.
+    One run says nothing of another, and resampling leaves it as it is.
+
+    claims: those that these cells decide, as `evaluated`. A claim rests on cells of one run if it
+    is evaluated otherwise without them, or if it looks at no others. Real rows, which nobody
+    trains, need no second run beside others that have several.
     """
     several = measured[(measured["n"] > 1) | of_real_rows(measured)]
     if len(several) == len(measured):
@@ -562,7 +582,10 @@ def of_real_rows(cells: pd.DataFrame) -> pd.Series:
 def verdict_of(
     claim: Claim, share: float | None, power: Power | None, profile: str, lacking: str = ""
 ) -> str:
-    """The outcome. lacking: why no share can decide, by `ran_once` and `Evaluation.lacks`."""
+    """Return the outcome of a claim.
+
+    lacking: why no share can decide, by `ran_once` and `Evaluation.lacks`.
+    """
     if claim.vacuous and (lacking or share is not None):
         return VACUOUS
     if share is None:
@@ -576,8 +599,10 @@ def verdict_of(
 
 
 def _seeds(rows: pd.DataFrame, datasets: tuple[str, ...]) -> str:
-    """`3`, or `1 to 5`: the fewest and the most runs of a method on a table that a claim is
-    about."""
+    """Return the fewest and the most runs of a method on a table that a claim is about.
+
+    The text is `3`, or `1 to 5`.
+    """
     about = rows[rows["dataset"].isin(datasets)]
     keys = ["dataset", "method", "setting", "partition", "n_clients", "epsilon", "detail", "metric"]
     groups = (about if len(about) else rows).groupby(keys, dropna=False)

@@ -25,15 +25,19 @@ TAKEN: dict[str, Callable] = {  # of the numbers over the axes in `average`
 OF_CLIENTS = ("partition", "n_clients", "participation")
 
 
-class Missing(Exception): ...  # the cells lack some that a condition speaks of
+class Missing(Exception):
+    """The cells lack some that a condition is about."""
 
 
-class RanOnce(Missing): ...  # the cells are there, and the repeats that a test needs are not
+class RanOnce(Missing):
+    """The cells are there, but not the repeats that a test needs."""
 
 
 class NotAllTables(Missing):
-    """A mean over tables, some of which were not run, or not in full: it neither meets nor refutes
-    a published one."""
+    """A mean over tables, some of which were not run, or not in full.
+
+    It neither meets nor refutes a published one.
+    """
 
     def __init__(self, tables: Iterable[str]):
         self.tables = list(tables)
@@ -64,11 +68,12 @@ class Condition:
     statistic: str = "mean"
 
     def values(self, axis: str) -> list:
+        """Return the values of an axis that the condition looks at."""
         return self.where.get(axis, self.axes[axis])
 
 
 def chosen(cells: pd.DataFrame, where: Values) -> pd.DataFrame:
-    """The cells with these values; one that does not have an axis is not kept out by it."""
+    """Return the cells with these values; a cell that does not have an axis is kept."""
     keep = [cells[axis].isin(values) | cells[axis].isna() for axis, values in where.items()]
     return cells[np.logical_and.reduce(keep)] if keep else cells
 
@@ -81,11 +86,11 @@ def wide(
     *,
     gaps: bool = False,
 ) -> pd.DataFrame:
-    """Places (rows, indexed by `each` and the metric) by sides (columns, the named values of
-    `across`).
+    """Return places (rows) by sides (columns, the named values of `across`).
 
-    A side that does not have an axis, as central data have no clients, stands in every place.
-    gaps: missing numbers are allowed; otherwise raises Missing.
+    Places are indexed by `each` and the metric. A side that does not have an axis, as central data
+    have no clients, stands in every place. gaps: missing numbers are allowed; otherwise raises
+    Missing.
     """
     statistic = statistic or c.statistic
     names = list(names)
@@ -105,8 +110,10 @@ def wide(
 
 
 class _Same(NamedTuple):
-    """What is known of the cells that are judged: the layout of each condition, and whether they
-    are resampled."""
+    """What is known of the cells that are judged.
+
+    These are the layout of each condition, and whether the cells are resampled.
+    """
 
     layouts: dict[str, pd.DataFrame]
     resampled: bool
@@ -117,8 +124,11 @@ _SAME: ContextVar[_Same | None] = ContextVar("same", default=None)
 
 @contextmanager
 def same_layout(*, resampled: bool = True) -> Iterator[None]:
-    """In here all cells that are judged are the same ones in the same order, if `resampled` with
-    other numbers, so that where they stand is found once."""
+    """Find the layout of each condition only once in this context.
+
+    All cells that are judged in it are the same ones in the same order, with other numbers if
+    `resampled`.
+    """
     token = _SAME.set(_Same({}, resampled))
     try:
         yield
@@ -147,7 +157,7 @@ def _layout(cells: pd.DataFrame, c: Condition, names: list) -> pd.DataFrame:
 
 
 def _filled(layout: pd.DataFrame, numbers: pd.Series) -> pd.DataFrame:
-    """The layout with the numbers of its cells."""
+    """Fill the layout with the numbers of its cells."""
     place = layout.to_numpy(float)
     lost, values = np.isnan(place), numbers.to_numpy()
     if not len(values):
@@ -167,7 +177,7 @@ def means(cells: pd.DataFrame, c: Condition, names: Iterable[Any]) -> pd.DataFra
 
 
 def _sides(cells: pd.DataFrame, c: Condition, names: Iterable[Any]) -> dict[Any, pd.DataFrame]:
-    """The cells of each side; of an axis in `as_run` those that were run or are needed."""
+    """Return the cells of each side; of an axis in `as_run` those that were run or are needed."""
     rows = chosen(cells, {axis: v for axis, v in c.where.items() if axis != c.across})
     sides = {name: rows[rows[c.across] == name] for name in names}
     if c.across not in c.as_run:
@@ -194,7 +204,7 @@ def _places(there: pd.DataFrame, c: Condition, each: list[str]) -> pd.DataFrame:
 def _beside(
     places: pd.DataFrame, own: pd.DataFrame, statistic: str, c: Condition
 ) -> pd.Series | float:
-    """The numbers of one side at the places, by the axes that it has."""
+    """Return the numbers of one side at the places, by the axes that it has."""
     shared = [axis for axis in places if own[axis].notna().any()]
     if (twice := own.duplicated(shared)).any():
         place = own.loc[twice, list(c.axes)].iloc[0].dropna()
@@ -241,17 +251,19 @@ def _complete(table: pd.DataFrame, c: Condition, gaps: bool) -> None:
 
 
 def as_text(value: Any) -> str:
+    """Write a value, a number with at most six digits."""
     return value if isinstance(value, str) else f"{value:g}"
 
 
 def with_axis(axis: str, value: Any) -> str:
-    """A value with its axis, where it does not speak for itself: `adult`, `epsilon 0.5`."""
+    """Write a value with its axis, unless it speaks for itself: `adult`, `epsilon 0.5`."""
     if isinstance(value, str) and not value.isdigit():
         return value
     return f"{axis_name(axis)} {as_text(value)}"
 
 
 def axis_name(axis: str) -> str:
+    """Return the name of an axis in words: `n_clients` is `clients`."""
     return axis.removeprefix("n_").replace("_", " ")
 
 
@@ -262,7 +274,7 @@ def about(c: Condition) -> str:
 
 
 def label(place: Any, table: pd.DataFrame | pd.Series) -> str:
-    """The name of a place by what tells it from the others."""
+    """Name a place by the values in which it differs from the others."""
     values = place if isinstance(place, tuple | list) else (place,)
     levels = [table.index.get_level_values(n).unique() for n in range(table.index.nlevels)]
     return " ".join(
@@ -280,7 +292,7 @@ def side(c: Condition, names: Any) -> str:
 
 
 def flatten(names: Any) -> list:
-    """The names in lists of names, and in {any = [...]}."""
+    """Return the names in lists of names, and in {any = [...]}."""
     if isinstance(names, Mapping):
         return flatten(names["any"])
     return [one for each in names for one in flatten(each)] if isinstance(names, list) else [names]

@@ -22,9 +22,13 @@ FEWEST = 4  # cells that tell what they have in common
 
 
 class Spread(NamedTuple):
-    """By cell: what a resampled mean spreads around, the deviation of one run in all and by its
-    split, the degrees of freedom behind them, which cells share a split (`split`) or test rows
-    (`rows`), and the error by these in common and alone."""
+    """How the runs of each cell spread.
+
+    n: runs. centre: what a resampled mean spreads around. deviation: of one run in all, `by_split`:
+    by its split. freedom: the degrees of freedom behind them. split, rows: which cells share a
+    split, and which share test rows. by_rows, by_rows_alone: the error by test rows, in common and
+    alone.
+    """
 
     n: np.ndarray
     centre: np.ndarray
@@ -72,14 +76,16 @@ def spread_of(work: str, cells: pd.DataFrame) -> Spread:
 
 
 def _numbered(cells: pd.DataFrame, axes: Sequence[str]) -> np.ndarray:
-    """The number of each cell's group."""
+    """Return the number of each cell's group."""
     there = [axis for axis in axes if axis in cells]
     return cells.groupby(there, dropna=False, sort=False).ngroup().to_numpy()
 
 
 def _by_split(cells: pd.DataFrame, split: np.ndarray, several: np.ndarray) -> np.ndarray:
-    """The deviation that cells of the same splits have in common: the root of the mean covariance
-    of their runs, 0 where they go apart."""
+    """Return the deviation that cells of the same splits have in common.
+
+    It is the root of the mean covariance of their runs, 0 where they go apart.
+    """
     found = np.zeros(len(cells))
     if "seeds" not in cells:
         return found
@@ -97,7 +103,10 @@ def _by_split(cells: pd.DataFrame, split: np.ndarray, several: np.ndarray) -> np
 
 
 def _centred(cells: pd.DataFrame, spread: Spread) -> np.ndarray:
-    """The means, those of a design moved towards their mean by what chance adds to their spread."""
+    """Return the means, those of a design moved towards their mean.
+
+    They move by what chance adds to their spread.
+    """
     means = pd.Series(spread.centre)
     groups = means.groupby(_numbered(cells, DESIGN))
     chance = pd.Series(spread.alone**2 / spread.n + spread.by_rows_alone**2)
@@ -113,7 +122,9 @@ def _centred(cells: pd.DataFrame, spread: Spread) -> np.ndarray:
 def redrawn(
     cells: pd.DataFrame, spread: Spread, rng: np.random.Generator, times: float = 1
 ) -> pd.DataFrame:
-    """The cells as another set of runs could have them, and `shift`, by which their `values` move.
+    """Return the cells as another set of runs could have them.
+
+    `shift` is by how much their `values` move.
 
     times: of as many runs, to see what more of them would tell. The deviation of all runs is drawn
     by what the degrees of freedom tell of it (chi-squared), then mean and deviation of a set.

@@ -50,8 +50,9 @@ def tested(
     exhibits: Sequence[str] = (),
     level: float = 0.95,
 ) -> pd.DataFrame:
-    """A line for each federated cell and reference that has rows: both means and standard
-    deviations over the `n` common splits.
+    """Test each federated cell against each reference that has rows.
+
+    A line has both means and standard deviations over the `n` common splits.
 
     rows: tidy rows of one profile; those of single clients are averaged over the clients of a
         split.
@@ -118,7 +119,7 @@ def _pairs(runs: pd.DataFrame, against: str, level: float) -> pd.DataFrame:
     # NaN for one split
     half = stats.t.ppf((1 + level) / 2, np.maximum(n - 1, 1)) * table.pop("spread") / np.sqrt(n)
     table["low"], table["high"] = table["difference"] - half, table["difference"] + half
-    table["gain"] = _sign(table["metric"]) * table["difference"]
+    table["gain"] = table["metric"].map(sign) * table["difference"]
     p = published.t_test(*(table[name] for name in ("mean", "std", "mean_other", "std_other")), n=n)
     table["p"] = np.where(n > 1, p, np.nan)
     names = ["not tested", "equal", "better"]
@@ -140,20 +141,14 @@ def _printed(work: str, exhibits: Sequence[str], against: Sequence[str]) -> pd.D
             {"epsilon": float}
         )
     table = pd.concat(found, ignore_index=True)
-    gain = _sign(table["metric"]) * (table["mean"] - table["mean_other"])
-    return table.assign(printed=table["outcome"], printed_gain=gain)
-
-
-def _sign(metric: pd.Series) -> np.ndarray:
-    return metric.map(sign).to_numpy()
+    return table.assign(printed=table["outcome"], printed_gain=table["gain"])
 
 
 def counts(tests: pd.DataFrame) -> pd.DataFrame:
-    """How many cells are better (+) and worse (−), and in how many the interval excludes zero (*),
-    by metric.
+    """Count by metric the cells that are better (+) and worse (−).
 
-    In brackets the same test on the printed values of the same cells. Rows: dataset, reference,
-    level of privacy.
+    A * marks in how many the interval excludes zero. In brackets is the same test on the published
+    values of the same cells. Rows: dataset, reference, level of privacy.
     """
     return _wide(tests, ["dataset", "against", "level"], ["metric"], _counted)
 
@@ -175,9 +170,11 @@ def _counted(cells: pd.DataFrame) -> Entry:
     return Entry(text, found)
 
 
-def gains(tests: pd.DataFrame, by: Sequence[str] = ("dataset", "level", "against")) -> pd.DataFrame:
-    """Mean gain of federated cells and the share of them ahead (gain above 0), ours and printed,
-    for each of `by`."""
+def gains(tests: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean gain of federated cells by table, level and reference, ours and published.
+
+    With it is the share of cells ahead (gain above 0).
+    """
     named = tests.assign(
         level=tests["epsilon"].map(level_name),
         ahead=(tests["gain"] > 0).astype(float),
@@ -185,14 +182,16 @@ def gains(tests: pd.DataFrame, by: Sequence[str] = ("dataset", "level", "against
         .astype(float)
         .where(tests["printed_gain"].notna()),
     )
-    return named.groupby(list(by), sort=False)[
+    return named.groupby(["dataset", "level", "against"], sort=False)[
         ["gain", "printed_gain", "ahead", "printed_ahead"]
     ].mean()
 
 
 def cell_table(tests: pd.DataFrame) -> pd.DataFrame:
-    """The gain of every cell, half its interval, the sign of our test, and in brackets that of the
-    printed values."""
+    """Tabulate the gain of every cell, half its interval, and the sign of our test.
+
+    The sign of the test on the published values is in brackets.
+    """
     return _wide(tests, *LAYOUT, lambda cells: _entry(cells.iloc[0]))
 
 
@@ -238,8 +237,10 @@ def save_counts(
 def save_cells(
     tests: pd.DataFrame, exhibit: str, *, profile: str, data: str, what: str
 ) -> figures.SavedTable:
-    """Save `cell_table` under the name of the exhibit; a notebook shows better cells green and
-    worse ones red."""
+    """Save `cell_table` under the name of the exhibit.
+
+    A notebook shows better cells green and worse ones red.
+    """
     table = cell_table(tests)
     saved = figures.save_table(
         table, exhibit, profile=profile, data=data, caption=caption(tests, what)
@@ -251,7 +252,7 @@ def save_cells(
 
 
 def caption(tests: pd.DataFrame, what: str) -> str:
-    """What the signs in `cell_table` mean, or that there is nothing to test."""
+    """Say what the signs in `cell_table` mean, or that there is nothing to test."""
     what = f"{what}: gain of federated (positive: better)"
     if _one_split(tests):
         return f"{what}; {ONE_SPLIT}{_in_brackets(tests)}"

@@ -123,7 +123,7 @@ def result_of(
 
 
 def context(c: Condition) -> str:
-    """What a condition itself says about where it is, and its metrics."""
+    """Return what a condition itself says about where it is, and its metrics."""
     own = {a: v for a, v in c.own["where"].items() if a not in ("metric", c.across)}
     words = [with_axis(axis, v[0]) for axis, v in own.items() if len(v) == 1 and v != [""]]
     metrics = [] if c.across == "metric" else c.where.get("metric", [])
@@ -134,7 +134,7 @@ def context(c: Condition) -> str:
 
 
 def wanted_share(c: Condition, holds: pd.Series) -> tuple[float, str]:
-    """The share of places in which a condition holds, or whether it is as many as wanted."""
+    """Return the share of places in which a condition holds, or whether it is as many as wanted."""
     if c.count is not None:
         least, most = c.count if c.count[0] < c.count[1] else band(c.count[0], len(holds))
         words = f"{least}" if least == most else f"{least} to {most}"
@@ -145,9 +145,11 @@ def wanted_share(c: Condition, holds: pd.Series) -> tuple[float, str]:
 
 
 def band(stated: int, places: int) -> tuple[int, int]:
-    """The counts that a repetition could have as well, where a work has `stated` of so many places:
-    within two standard deviations of a binomial, one at least. A stated effect is met by one place
-    at least: none at all is not what was stated.
+    """Return the fewest and the most places that a repetition could have as well.
+
+    The work has `stated` of so many places; the band is within two standard deviations of a
+    binomial, one at least. A stated effect is met by one place at least: none at all is not what
+    was stated.
 
     Its chance is (stated + 1) / (places + 2), so that 0 of 9 may be 1 the next time.
     """
@@ -163,10 +165,12 @@ def _absent(c: Condition, index: pd.Index) -> tuple[str, ...]:
 
 
 def digits(number: float) -> str:
+    """Write a number with four significant digits."""
     return f"{number:.4g}"
 
 
 def spread(numbers: pd.Series) -> str:
+    """Write the lowest and the highest of the numbers."""
     return f"{digits(numbers.min())} to {digits(numbers.max())}"
 
 
@@ -212,8 +216,7 @@ def _value(cells: pd.DataFrame, c: Condition) -> ConditionResult:
 
 
 def _pairs(cells: pd.DataFrame, c: Condition, number: Callable, what: str) -> ConditionResult:
-    """A bounded number of two sides, for each pair of one of the first names and one of the
-    second."""
+    """Judge a bounded number of two sides, for each pair of a first and a second name."""
     first, second = (flatten(names) for names in c.of)
     try:
         table = means(cells, replace(c, average=()), [*first, *second])

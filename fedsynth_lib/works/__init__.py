@@ -1,5 +1,7 @@
-"""The works' protocols as data: `<work>.toml` says which cells make which exhibit, `<work>.py` the
-few steps that only this work has.
+"""Each work's protocol as data.
+
+`<work>.toml` says which experiments make which table or figure; `<work>.py` has the few steps that
+only this work has.
 
     rows = works.load("maddock2024").grid("fig1", profile="quick").run()
 """

@@ -59,7 +59,7 @@ def prepare(
     redealt: bool | None = None,
     seed: int = 0,
 ) -> Dealt:
-    """The table and the rows of each node; no nodes without a partition."""
+    """Load the table and deal each node its rows; there are no nodes without a partition."""
     table, sizes = WORK.table(dataset), Sizes(**(judged or {}))
     if not partition:
         return Dealt(table, (), sizes)
@@ -70,7 +70,7 @@ def prepare(
 
 
 def divide(prepared: Dealt) -> Parts:
-    """The training rows of each node."""
+    """Return the training rows of each node."""
     return [np.sort(node.training) for node in prepared.nodes]
 
 
@@ -81,7 +81,7 @@ def configure(
     variant: Mapping[str, Any] | None,
     epsilon: float | None,
 ) -> tuple[dict[str, Any], Privacy]:
-    """The settings of one federation, and the guarantee of each node."""
+    """Return the settings of one federation, and the guarantee of each node."""
     changed = {**(changes or {}), **(variant or {})}
     own = {"most_rows": max(map(len, parts)), "shared_rows": prepared.sizes.rows}
     # moments are of the real rows, which noise would not cover
@@ -91,8 +91,10 @@ def configure(
 
 
 def private_variant(cell: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """For a cell that asks for a guarantee: the settings of `dp_vae_bgm`, with no more epochs than
-    the profile has."""
+    """Return the settings of `dp_vae_bgm` for a cell that asks for a guarantee.
+
+    They have no more epochs than the profile has.
+    """
     if "epsilon" not in cell:
         return {}
     usual = METHODS["dpvaebgm"].Config()
@@ -104,8 +106,10 @@ def private_variant(cell: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[
 def standardised_rows_of_nodes(
     run: Run, prepared: Dealt, config: vae_bgm.Config, seed: int
 ) -> pd.DataFrame:
-    """The synthetic rows of all nodes, standardised with the moments of the whole table; column
-    `node`, from 1."""
+    """Return the synthetic rows of all nodes, standardised with the moments of the whole table.
+
+    The column `node` counts from 1.
+    """
     frames, table = [], prepared.train
     for node in range(len(prepared.nodes)):
         rng = stream(seed, "node", node)
@@ -124,7 +128,7 @@ def standardised_rows_of_nodes(
 
 
 def cost(made: Made) -> dict[str, float]:
-    """The seconds of one federation; its rows hold bytes and what was released, too."""
+    """Return the seconds of one federation; its result rows also hold bytes and releases."""
     return {"seconds": made.facts["seconds"]}
 
 
@@ -146,7 +150,7 @@ def judge_node(
 def accuracies(
     prepared: Dealt, made: Made, node: int, repeat: int, whole: bool, seed: int
 ) -> dict[str, float]:
-    """The accuracies of `judge_node` alone, without the network that takes most of its time."""
+    """Return the accuracies of `judge_node` alone, without the network that takes the longest."""
     real, synthetic = compared(prepared, made, node, whole)
     label, rows = is_target(prepared.train), prepared.sizes.rows
     return {
@@ -156,11 +160,11 @@ def accuracies(
 
 
 def distances_to_nearest(prepared: Dealt, made: Made, node: int, whole: bool) -> Measured:
-    """Figure A2 at one node: distances to the nearest validation row, of the others and of
-    synthetic rows.
+    """Measure for figure A2, at one node, how far rows lie from the nearest validation row.
 
-    The shares of 60 bins from 0 to 6 (`item`: their lower edge), the smallest and mean distance,
-    and p-values of the one-sided tests that synthetic rows lie farther away.
+    The distances are those of other validation rows and of synthetic rows: the shares of 60 bins
+    from 0 to 6 (`item`: their lower edge), the smallest and mean distance, and p-values of the
+    one-sided tests that synthetic rows lie farther away.
     """
     real, synthetic = compared(prepared, made, node, whole)
     # itself is the nearest
@@ -179,8 +183,9 @@ def distances_to_nearest(prepared: Dealt, made: Made, node: int, whole: bool) ->
 
 
 def shares_of_values(prepared: Dealt, made: Made, node: int) -> Measured:
-    """Figures A3 and A4 at one node: the share of each value of six columns, synthetic and real
-    (`item`: column and value).
+    """Measure for figures A3 and A4, at one node, the share of each value of six columns.
+
+    Shares are of synthetic and of real rows (`item`: column and value).
 
     Synthetic values are snapped to whole numbers, as the work's histograms do. Also the divergence
     in bits between the two of each column, and of each column its importance to the real forest.
@@ -207,7 +212,7 @@ def shares_of_values(prepared: Dealt, made: Made, node: int) -> Measured:
 
 
 def compared(prepared: Dealt, made: Made, node: int, whole: bool) -> tuple[np.ndarray, np.ndarray]:
-    """A node's validation rows and its synthetic rows, both standardised: (rows, columns)."""
+    """Return a node's validation and synthetic rows, both standardised: (rows, columns)."""
     table = prepared.train
     real = standardised_table(table)[prepared.nodes[node - 1].validation]
     own = made.frame.loc[made.frame["node"] == node, table.schema.names]
@@ -235,8 +240,10 @@ def is_target(table: Table) -> np.ndarray:
 def accuracy(
     source: np.ndarray, real: np.ndarray, label: np.ndarray, rows: int, *, seed: int
 ) -> float:
-    """Of a forest of 100 trees trained on the first four fifths of `rows` source rows, on the real
-    last fifth."""
+    """Return the accuracy of a forest of 100 trees on the last fifth of the real rows.
+
+    It is trained on the first four fifths of `rows` source rows.
+    """
     cut = int(0.8 * rows)
     forest = RandomForestClassifier(100, random_state=seed)
     forest.fit(source[:cut, ~label], source[:cut, label].ravel().astype(int))
@@ -247,7 +254,7 @@ def accuracy(
 
 
 def other_table(cell: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, str]:
-    """The work's other table, beside which one is described."""
+    """Return the work's other table, for an exhibit that describes both."""
     return {"other": next(name for name in WORK.tables if name != cell["dataset"])}
 
 
@@ -295,11 +302,10 @@ def describe_nodes(prepared: Dealt, forests: int) -> list[Row]:
 
 
 def small_statement(seed: int, epsilon: float | None = None) -> dict[str, Any]:
-    """The privacy statement of a run trained now, like nodes at the sizes of the profile smoke, on
-    the table at hand.
+    """Return the privacy statement of a run that is trained now on the table at hand.
 
-    What a statement says does not depend on rows or sizes, but for the noise. Shared rows: with a
-    guarantee of epsilon for each node, or without any.
+    Its nodes share rows, and have the sizes of the profile smoke. What a statement says does not
+    depend on rows or sizes, except for the noise. The guarantee of each node is `epsilon`, or none.
     """
     asked = {"tables": WORK.tables[:1], "methods": ["sds"], "seed": seed, "epsilon": epsilon}
     (cell,) = WORK.grid("tab2 and tab3 trainings", "smoke", **asked).cells

@@ -34,15 +34,17 @@ def nodes(
     disjoint: bool = False,
     shuffle: int = SHUFFLE_SEED,
 ) -> list[Node]:
-    """The rows of each node, dealt out as in the work's code: consecutive slices of the shuffled
-    table.
+    """Deal each node its rows as the work's code does: consecutive slices of the shuffled table.
 
-    iid: a node's training rows, then its validation rows, then the next node's. BMI skew: from the
-    rows below the median BMI, and from the others, each node takes its share; its validation rows
-    follow its training rows, AND THE NEXT NODE STARTS WHERE THE TRAINING ROWS END, so that it
-    trains on rows that validate this one. disjoint: it starts where the validation rows end, as it
-    should. shuffle: seed of the order of the rows, so of who is at which node. Raises BadInput for
-    a table with too few rows.
+    iid: a node's training rows, then its validation rows, then the next node's.
+
+    BMI skew: each node takes its share of the rows below the median BMI, and its share of the
+    others. Its validation rows follow its training rows, and THE NEXT NODE STARTS WHERE THE
+    TRAINING ROWS END, so that it trains on rows that validate this one.
+
+    disjoint: the next node starts where the validation rows end, as it should. shuffle: seed of the
+    order of the rows, which decides who is at which node. Raises BadInput for a table with too few
+    rows.
     """
     shuffled = np.random.RandomState(shuffle).permutation(len(table.frame))
     if partition == "iid":
@@ -79,19 +81,20 @@ def _check_enough(table: Table, there: int, needed: int) -> None:
 
 
 def scaled(node_rows: Sequence[int], scale: float) -> list[int]:
+    """Scale the numbers of rows of the nodes, to no fewer than FEWEST."""
     return [size if scale == 1 else max(FEWEST, round(size * scale)) for size in node_rows]
 
 
 def moments_of(table: Table) -> tuple[tuple[float, float], ...]:
-    """Mean and standard deviation of every numeric column of the whole table, as places in the
-    declared range.
+    """Return mean and standard deviation of each numeric column of the whole table.
 
-    The work standardises with those before it deals rows out, so its nodes know them: see
-    `Config.moments`.
+    They are given as places in the declared range. The work standardises with those before it deals
+    rows out, so its nodes know them: see `Config.moments`.
     """
     places = UnitRange(table.schema).transform(table.frame)[:, np.array(levels_of(table)) == 0]
     return tuple(zip(places.mean(axis=0).tolist(), places.std(axis=0).tolist(), strict=True))
 
 
 def levels_of(table: Table) -> list[int]:
+    """Return the number of categories of each column, as `UnitRange` encodes it."""
     return list(UnitRange(table.schema).domain.levels)

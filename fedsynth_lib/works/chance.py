@@ -1,5 +1,4 @@
-"""What importance and correlation come to when a score does not depend on the hyper-parameters at
-all.
+"""Importance and correlation under the null hypothesis that no hyper-parameter matters.
 
 A forest gives every input some importance, and more of it to inputs with many different values: a
 run time, different in each run, before a parameter with four candidates, and that before one with
@@ -96,6 +95,7 @@ class Cell:
     rows: pd.DataFrame
 
     def __call__(self, scores: str, shuffles: int, seed: int) -> list[Row]:
+        """Compute the result rows. Raises BadInput if `scores` is not the digest of the rows."""
         if scores != digest(self.rows):
             raise BadInput("scores are not those of the rows: give digest(rows).")
         table = against_chance(self.rows, shuffles=shuffles, seed=seed)
@@ -113,8 +113,7 @@ class Cell:
 
 
 def digest(rows: pd.DataFrame) -> str:
-    """A hash of what `against_chance` reads of the rows: scores and run times of each
-    configuration."""
+    """Hash what `against_chance` reads of the rows: scores and run times of each configuration."""
     found = sensitivity.configurations(rows)[
         ["method", "dataset", "detail", sensitivity.SCORE, sensitivity.RUNTIME]
     ]
@@ -122,7 +121,7 @@ def digest(rows: pd.DataFrame) -> str:
 
 
 def table_of(cell: pd.DataFrame) -> pd.DataFrame:
-    """What `against_chance` returned, from the rows of a `Cell`."""
+    """Rebuild the table that `against_chance` returned from the result rows of a `Cell`."""
     names = {metric: name for name, metric in MEASURES.items()}
     cell = cell.assign(column=cell["metric"].map(names), hyperparameter=cell["item"])
     wide = cell.pivot(index=KEYS, columns="column", values="value")[list(MEASURES)].rename_axis(
@@ -134,8 +133,10 @@ def table_of(cell: pd.DataFrame) -> pd.DataFrame:
 
 
 def shuffled(rows: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-    """The rows with the scores of each search shuffled; a configuration gets those of another, of
-    every split."""
+    """Shuffle the scores of each search among its configurations.
+
+    A configuration gets the scores of one other, on all splits.
+    """
     rows = with_detail(rows)
     rows = rows[~rows["detail"].map(is_redrawn)].reset_index(drop=True)
     scores = rows[rows["metric"] == sensitivity.SCORE]

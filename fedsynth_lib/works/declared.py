@@ -1,5 +1,6 @@
-"""Schema and reader of `<work>.toml`: methods, schemes, kinds of cells, profiles, and the grid of
-each table or figure.
+"""Schema and reader of `<work>.toml`.
+
+A file declares methods, schemes, kinds of cells, profiles, and the grid of each table or figure:
 
     [methods.<name>]   a method under the name that the work prints
     [schemes.<name>]   settings that go together, as "private end to end"
@@ -31,7 +32,7 @@ import pandas as pd
 
 from fedsynth_lib.core.errors import BadInput, checked_epsilon, checked_name
 from fedsynth_lib.runs import names
-from fedsynth_lib.runs.grid import Asked, missing_of, run_grid
+from fedsynth_lib.runs.grid import missing_of, run_grid
 from fedsynth_lib.runs.rows import PROFILES, Row, params_text
 from fedsynth_lib.runs.typed import check_names, read_toml, typed
 from fedsynth_lib.tables import lock
@@ -65,7 +66,7 @@ class Method:
     labels: Settings = field(default_factory=dict)
 
     def key_of(self, cell: Settings) -> str:
-        """The key of what a cell trains."""
+        """Return the key in METHODS of what a cell trains."""
         return self.guaranteed if self.guaranteed and cell.get("epsilon") is not None else self.key
 
 
@@ -141,7 +142,7 @@ class Kind:
         return not self.function or "table" in self.may
 
     def usually(self, name: str) -> Any:
-        """What a setting is where it is not asked for."""
+        """Return the value of a setting in cells that do not ask for it."""
         return self.settings.get(name, self.usual.get(name))
 
 
@@ -167,8 +168,11 @@ class Declared:
 
 @dataclass(frozen=True)
 class Grid:
-    """Cells to run at a profile. size: what the profile makes of the grid, for a notebook to show
-    and quote. left_out: tables that the exhibit has and the grid has not."""
+    """Cells to run at a profile.
+
+    size: what the profile makes of the grid, for a notebook to show and quote. left_out: tables
+    that the exhibit has and the grid has not.
+    """
 
     work: "Work"
     kind: str
@@ -179,6 +183,7 @@ class Grid:
     left_out: tuple[str, ...] = ()
 
     def __len__(self) -> int:
+        """Return the number of cells."""
         return len(self.cells)
 
     @property
@@ -202,15 +207,15 @@ class Grid:
         return self.size["seeds"]
 
     def __add__(self, other: "Grid") -> "Grid":
-        """The cells of both, in one file."""
+        """Join the cells of both grids, whose rows are in one file."""
         return replace(self, cells=[*self.cells, *other.cells])
 
     def run(self, *, jobs: int = 1, save: bool = True) -> pd.DataFrame:
-        """The rows of all cells, of which only the missing ones are computed; see `run_grid`."""
+        """Return the result rows of all cells; only missing ones are computed (see `run_grid`)."""
         return self._with(run_grid, jobs=jobs, save=save)
 
     def missing(self) -> tuple[list[dict], float | None]:
-        """The cells that `run` would compute, and the seconds of one; see `missing_of`."""
+        """Return the cells that `run` would compute, and the seconds of one; see `missing_of`."""
         return self._with(missing_of)
 
     def _with(self, function: Callable, **options: Any) -> Any:
@@ -246,18 +251,18 @@ class Work:
         return importlib.import_module(f"{__package__}.{self.key}")
 
     def named(self, function: str) -> Callable:
-        """A function of the work's module, or of the one here that `module:function` names."""
+        """Return a function of the work's module, or the function that `module:function` names."""
         module, _, name = function.rpartition(":")
         home = importlib.import_module(f"{__package__}.{module}") if module else self.module
         return getattr(home, name)
 
     def method(self, name: str) -> Method:
-        """The declared method. Raises BadInput with the known names."""
+        """Return the declared method. Raises BadInput with the known names."""
         check_names(self.key, "method", [name], self.methods)
         return self.methods[name]
 
     def kind(self, name: str) -> Kind:
-        """The declared kind of cells."""
+        """Return the declared kind of cells."""
         check_names(self.path.name, "kind of cells", [name], self.cells)
         return self.cells[name]
 
@@ -272,11 +277,11 @@ class Work:
         return self.key if self.own_views and dataset in REGISTRY else None
 
     def table(self, dataset: str, **options: Any) -> Table:
-        """A table as this work uses it; options as for `load_table`."""
+        """Load a table as this work uses it; options as for `load_table`."""
         return load_table(dataset, work=self.view(dataset), **options)
 
     def digest(self, dataset: str) -> str:
-        """The digest of a table, which is not loaded where it is locked."""
+        """Return the digest of a table, which is not loaded if it is locked."""
         return lock.table_digest(dataset, work=self.view(dataset))
 
     def reachable(self, datasets: Iterable[str], *, profile: str = "paper") -> list[str]:
@@ -285,17 +290,17 @@ class Work:
         return lock.reachable(_listed(datasets), work=view, profile=profile)
 
     def function(self, kind: str) -> Callable:
-        """What `run_grid` is given for a kind of cells."""
+        """Return the function that `run_grid` calls for a kind of cells."""
         if name := self.kind(kind).function:
             return self.named(name)
         return Measure(self.key, kind)
 
     def cell(self, method: str, *, kind: str = "run", **asked: Any) -> "Cell":
-        """A cell to be made step by step, for lessons."""
+        """Return a cell to be made step by step, for lessons."""
         return Cell(self, kind, **{self.kind(kind).method: method}, **asked)
 
     def version(self, kind: str, cell: Settings) -> str:
-        """The versions that the rows of a cell rest on: of its method, and of what it measures."""
+        """Return the versions that a cell's result rows rest on, of its method and its measures."""
         declared = self.kind(kind)
         if declared.version_of:
             module = importlib.import_module(declared.version_of)
@@ -315,15 +320,17 @@ class Work:
         profile: str = "",
         asked: Sequence | None = None,
     ) -> list:
-        """The values of a setting in a sweep, as declared or as asked for in their place (`grid`),
-        or those that a profile leaves."""
+        """Return the values of a setting in a sweep, as declared or as asked for instead (`grid`).
+
+        With a profile, these are the values that it leaves.
+        """
         declared = self.sweeps(exhibit)[sweep]
         size = self.size(exhibit, profile) if profile else {}
         chosen = _merged(size, declared, declared.get(profile, {}))
         return _some(list(declared[setting] if asked is None else asked), setting, chosen)
 
     def size(self, exhibit: str, profile: str) -> dict[str, Any]:
-        """What a profile makes of an exhibit's grid."""
+        """Return the settings that a profile gives to an exhibit's grid."""
         check_names(self.path.name, "profile", [profile], PROFILES)
         declared = self._declared(exhibit)
         own = self._of_profile(declared, profile)
@@ -332,11 +339,11 @@ class Work:
         return _merged(shared, own)
 
     def grid(self, exhibit: str, profile: str, **asked: Any) -> Grid:
-        """The cells of an exhibit at a profile.
+        """Return the cells of an exhibit at a profile.
 
-        asked: what is to be otherwise than declared: tables, the methods that are left, `sized`, or
-        values of settings. A list takes the place of a sweep's list, and is shrunk as that would
-        be; a single value counts where the setting is not swept.
+        asked: what differs from the declaration: tables, the methods to keep, `sized`, or values of
+        settings. A list replaces a sweep's list, and the profile shrinks it in the same way; a
+        single value applies if the setting is not swept.
         """
         declared, size = self._declared(exhibit), self.size(exhibit, profile)
         kind, cells = self.kind(declared.cells), {}
@@ -380,35 +387,13 @@ class Work:
         without = tuple(name for name in whole if name not in tables)
         return Grid(self, declared.cells, declared.name, profile, found, shown, without)
 
-    def cells_of(self, kind: str = "run", *, seeds: int | Sequence[int] = 1, **lists: Any) -> list:
-        """Cells of no exhibit: every combination of the values of `lists`, for lessons."""
-        names = ("dataset", self.kind(kind).method)
-        datasets, methods = (_listed(lists.pop(name, [None])) for name in names)
-        found = [
-            cell
-            for dataset in datasets
-            for cell in self._expanded(kind, dataset, methods, {"seeds": seeds, **lists})
-        ]
-        return list({params_text(cell): cell for cell in found}.values())
-
-    def live(self, cells: Sequence[Settings], kind: str = "run") -> pd.DataFrame:
-        """Rows of a few cells with their params, made at once on the table at hand and kept
-        nowhere, for lessons."""
-        function, version = self.function(kind), partial(self.version, kind)
-        live = [{**cell, "table": ""} for cell in cells]
-        params = [Asked.of(function, cell, version).params for cell in live]
-        rows = [
-            {**row, "params": text}
-            for cell, text in zip(live, params, strict=True)
-            for row in function(**cell)
-        ]
-        return pd.DataFrame(rows)
-
     def _expanded(
         self, name: str, dataset: str | None, methods: Sequence[str | None], chosen: Settings
     ) -> Iterable[dict]:
-        """The cells of one table: every method, every combination of the chosen values, each
-        seed."""
+        """Yield the cells of one table.
+
+        They are all combinations of methods, chosen values and seeds.
+        """
         kind = self.kind(name)
         lists = {
             setting: _some(_listed(value), setting, chosen)
@@ -441,7 +426,7 @@ class Work:
         return self.grids[exhibit]
 
     def sweeps(self, exhibit: str) -> Mapping[str, Settings]:
-        """The sweeps of an exhibit's grid by name, those of the grid that it is like among them."""
+        """Return the sweeps of an exhibit's grid by name, with those of the grid it is `like`."""
         declared = self._declared(exhibit)
         return {**(self.sweeps(declared.like) if declared.like else {}), **declared.sweeps}
 
@@ -464,7 +449,10 @@ def _listed(value: Any) -> list:
 
 
 def _merged(*levels: Settings) -> dict[str, Any]:
-    """What several levels say, the later before the earlier, of each word setting by setting."""
+    """Merge several levels of settings, of which the later ones count first.
+
+    Each of WORDS, `by_method` and `sized` is merged setting by setting.
+    """
     merged: dict[str, Any] = {}
     for level in levels:
         parts = [word for word in (*WORDS, "by_method", "sized") if word in level]
@@ -474,8 +462,10 @@ def _merged(*levels: Settings) -> dict[str, Any]:
 
 
 def _replaced(sweep: Settings, given: Settings) -> dict[str, Any]:
-    """What was asked for in place of a sweep's own values: a list for its list, a single value for
-    what it does not sweep."""
+    """Return the settings that were asked for and that replace a sweep's own values.
+
+    A list replaces a list; a single value applies to a setting that is not swept.
+    """
     return {
         name: value
         for name, value in given.items()
@@ -516,24 +506,22 @@ def _some(values: list, setting: str, chosen: Settings) -> list:
 
 @dataclass(frozen=True)
 class Measure:
-    """A kind of cells as the function that `run_grid` takes. work: its key, so that it travels to
-    other processes."""
+    """A kind of cells as the function that `run_grid` takes.
+
+    work: its key, so that it travels to other processes.
+    """
 
     work: str
     kind: str
 
     def __call__(self, **asked: Any) -> list[Row]:
-        """The rows of one cell."""
+        """Return the result rows of one cell."""
         return Cell(load(self.work), self.kind, **asked).rows()
 
     @property
     def __signature__(self) -> inspect.Signature:
         """What a cell needs, and its defaults, which are part of its identity."""
         return _signature(load(self.work).kind(self.kind))
-
-    @property
-    def __name__(self) -> str:
-        return f"{self.work}.{self.kind}"
 
 
 def _signature(kind: Kind) -> inspect.Signature:
@@ -551,9 +539,9 @@ def _signature(kind: Kind) -> inspect.Signature:
 
 @cache
 def load(work: str) -> Work:
-    """The work with this key.
+    """Load the work with this key.
 
-    Raises BadInput, naming file and key, for whatever its file may not declare.
+    Raises BadInput, naming file and key, for anything that its file may not declare.
     """
     path = FOLDER / f"{work}.toml"
     if not path.exists():
@@ -572,7 +560,7 @@ def load(work: str) -> Work:
 
 
 def all_grids(profile: str) -> dict[str, Grid]:
-    """The grids of all works by the file of their rows; those that share one are added."""
+    """Return the grids of all works by the file of their rows; grids of one file are added."""
     found: dict[str, Grid] = {}
     for work in map(load, WORKS):
         for exhibit in work.grids:
@@ -582,8 +570,10 @@ def all_grids(profile: str) -> dict[str, Grid]:
 
 
 def computed_by(grid: str) -> str | None:
-    """What computes the cells in a file of data/results: `work.kind` or `module:function`; empty
-    where rows of other files make them, None where no work declares it."""
+    """Name what computes the cells in a file of data/results: `work.kind` or `module:function`.
+
+    The name is empty if rows of other files make them, and None if no work declares the file.
+    """
     for work in map(load, WORKS):
         if function := work.computed.get(grid):
             return f"{__package__}.{function}"

@@ -45,8 +45,11 @@ def of_fedvae(
     epsilons: Iterable[float] = (0.5, 1.6),
     shorter: bool = False,
 ) -> str:
-    """martinez2024: the settings of table 5.6 and delta 1e-5, central and over clients. Empty where
-    no epsilon is finite. shorter: all tables are trained so, not only the profile's parts."""
+    """Return the caption of martinez2024, central and federated.
+
+    It is for the settings of table 5.6 and delta 1e-5, and empty if no epsilon is finite. shorter:
+    all tables have the shorter training, not only the profile's parts.
+    """
     finite = [epsilon for epsilon in epsilons if math.isfinite(epsilon)]
     if not finite:
         return ""
@@ -81,8 +84,10 @@ def _epochs(rows: int, clients: int, settings: dict) -> Training:
 
 
 def of_ctgan(profile: str, datasets: Sequence[str]) -> str:
-    """leitner2023: the noise is stated, and the budget says how many steps it pays for; the size of
-    a batch is not."""
+    """Return the caption of leitner2023, which does not state the size of a batch.
+
+    Its noise is stated, and the budget determines the number of steps.
+    """
     if profile != RESULTS:
         return LIVE
     size = load("leitner2023").size("fig5.3", profile)
@@ -122,8 +127,11 @@ def of_both_models(profile: str, datasets: Sequence[str], *, epsilons: Iterable[
 
 
 def of_samples(profile: str, datasets: Iterable[str]) -> str:
-    """All methods beside each other, on samples of two fifths of a table; against all of those
-    rows, for methods that add noise to counts. Empty where they have them."""
+    """Return the caption of all methods side by side, on samples of two fifths of a table.
+
+    The ratio is to all of those rows, and applies to methods that add noise to counts. It is empty
+    if the samples have all rows.
+    """
     most, ratios = load("side_by_side").constants["sizes"][profile].get("rows"), {}
     for dataset in datasets:
         rows = 2 * (table_rows(dataset) // 5)

@@ -38,13 +38,15 @@ class Exhibit:
         return data_of(self.rows)
 
     def saver(self, remark: str = "") -> Saver:
-        """A saver whose captions end with the remark and the tables that are missing."""
+        """Return a saver whose captions end with the remark and the tables that are missing."""
         remark = f"{remark} {self.grid.without}".strip()
         return Saver(profile=self.grid.profile, data=self.data, remark=remark)
 
     def compared(self, exhibit: str, dataset: str | None = None) -> pd.DataFrame:
-        """Ours beside the published values of an exhibit (`published.compare`), of one table or of
-        those of the grid."""
+        """Compare ours with the published values of an exhibit (`published.compare`).
+
+        The tables are the one that is named, or those of the grid.
+        """
         chosen = [dataset] if dataset else self.grid.tables
         rows = self.rows[self.rows["dataset"].isin(chosen)] if dataset else self.rows
         compared = published.compare(rows, self.study.key, exhibit)

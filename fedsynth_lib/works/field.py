@@ -1,8 +1,7 @@
-"""Ours beside the field: NIST's target with its areas as clients, and Adult as HeteroFedSyn divides
-it.
+"""Our methods beside the field's: NIST's target by area, and Adult as HeteroFedSyn divides it.
 
-Each benchmark keeps its own protocol: rows, split, delta and measures. Methods run with their
-defaults, of which none was chosen on these tables.
+NIST's areas are the clients. Each benchmark keeps its own protocol: rows, split, delta and
+measures. Methods run with their defaults, none of which was chosen on these tables.
 """
 
 import gzip
@@ -78,7 +77,7 @@ class Areas(NamedTuple):
 
 @lru_cache(maxsize=2)
 def areas(dataset: str, rows: int | None) -> Areas:
-    """The whole table, or a sample of so many rows: the ten columns of most published scores."""
+    """Load the ten columns of most published scores, of all rows or of a sample of that size."""
     table = some(WORK.table(dataset), rows)
     columns = WORK.constants["columns"]
     kept = table.schema.drop([name for name in table.schema.names if name not in columns])
@@ -87,8 +86,11 @@ def areas(dataset: str, rows: int | None) -> Areas:
 
 
 def everything(dataset: str, rows: int | None, cell: Cell) -> Areas:
-    """All columns of the file. As in one's own table, a gap is a level more for a method that
-    counts, and a column of its own for others."""
+    """Load all columns of the file.
+
+    As in a table of one's own, a gap is one more category for a method that counts, and a column of
+    its own for other methods.
+    """
     train, form = _all_columns(dataset, rows)
     area, target, counted = train.frame["PUMA"].cat.codes, with_nan(train.frame, form), None
     if cell.method is not None and cell.method.key:
@@ -102,8 +104,10 @@ def everything(dataset: str, rows: int | None, cell: Cell) -> Areas:
 
 @lru_cache(maxsize=1)
 def _all_columns(dataset: str, rows: int | None) -> tuple[Table, Form]:
-    """The table with a column beside each number with gaps, and the form of its file. A stand-in
-    has no column with gaps."""
+    """Load the table with a column beside each number that has gaps, and the form of its file.
+
+    A stand-in has no column with gaps.
+    """
     table, entry = load_table(dataset, work="all"), REGISTRY[dataset]
     paths, _ = fetch.locate(entry, entry.default.files if table.data == "real" else ())
     ranges = WORK.constants["gaps"] if paths else {}
@@ -119,26 +123,29 @@ def _all_columns(dataset: str, rows: int | None) -> tuple[Table, Form]:
 
 
 def with_nan(frame: pd.DataFrame, form: Form) -> pd.DataFrame:
-    """The columns of the file, nan for a gap."""
+    """Restore the columns of the file, with nan for a gap."""
     marks = {gaps.number.name: frame[gaps.missing.name] == GAP for gaps in form.gaps}
     return frame.assign(**{n: frame[n].mask(mark) for n, mark in marks.items()})[list(form.names)]
 
 
 def some(table: Table, rows: int | None) -> Table:
-    """The table, or a random sample of at most so many of its rows."""
+    """Return the table, or a random sample of at most that many of its rows."""
     if rows is None or rows >= len(table):
         return table
     return table.take(np.sort(stream(0, "rows").choice(len(table), size=rows, replace=False)))
 
 
 def by_area(prepared: Areas) -> Parts:
-    """A client for each area."""
+    """Return the rows of each area, which is one client."""
     return [np.flatnonzero(prepared.area == each) for each in np.unique(prepared.area)]
 
 
 def marginal_scores(prepared: Areas, made: Made, cell: Cell) -> dict[str, float]:
-    """The score against all rows, and against those of the area where it is the lowest: what the
-    one synthetic table, which has no areas, is worth to the client that differs most."""
+    """Score the synthetic rows against all rows, and against the area with the lowest score.
+
+    The synthetic table has no areas. The lowest score says what it is worth to the client that
+    differs most.
+    """
     train = prepared.train
     real, synthetic, levels = k_marginal.coded(train.frame, made.frame, train.schema)
     own = [k_marginal.score(real[part], synthetic, levels) for part in by_area(prepared)]
@@ -147,6 +154,7 @@ def marginal_scores(prepared: Areas, made: Made, cell: Cell) -> dict[str, float]
 
 
 def score_of_everything(prepared: Areas, made: Made, cell: Cell, seed: int) -> dict[str, float]:
+    """Score the synthetic rows on all columns of the file, and add the run's costs."""
     frame = made.frame
     if prepared.counted:
         frame = prepared.counted.part(frame, stream(seed, "within bins"))
@@ -155,7 +163,7 @@ def score_of_everything(prepared: Areas, made: Made, cell: Cell, seed: int) -> d
 
 
 def subsample(prepared: Areas, seed: int, share: float) -> list[Row]:
-    """The score of a random `share` of the rows against all of them. item: that share."""
+    """Score a random `share` of the rows against all of them. item: that share."""
     target = prepared.target
     number = max(1, round(share * len(target)))
     rows = stream(seed, "subsample").choice(len(target), size=number, replace=False)
@@ -209,6 +217,7 @@ def can_be_had(cell: Mapping[str, Any]) -> bool:
 
 
 def split_path() -> Path:
+    """Return the file that holds HeteroFedSyn's division of Adult."""
     return project_root() / "data" / "published" / SPLIT
 
 
@@ -218,8 +227,11 @@ def dealt(prepared: Parties, n_clients: int, seed: int) -> Parts:
 
 
 def answers(prepared: Parties, made: Made, cell: Cell, seed: int) -> dict[str, float]:
-    """HeteroFedSyn's measures against its test rows. Its queries are drawn by the clock; these are
-    the same for all tables. Total variation: numbers in TVD_BINS equal-width bins."""
+    """Measure what HeteroFedSyn does, against its test rows.
+
+    Its queries are drawn by the clock; these are the same for all tables. Total variation: numbers
+    in TVD_BINS equal-width bins.
+    """
     train, test = prepared.train, prepared.test.frame
     bins = EqualWidthBins(train.schema, TVD_BINS)
     codes, levels = [bins.transform(each) for each in (test, made.frame)], bins.domain.levels
@@ -234,8 +246,11 @@ def answers(prepared: Parties, made: Made, cell: Cell, seed: int) -> dict[str, f
 
 
 def risks(prepared: Parties, made: Made, seed: int, attacks: int) -> dict[str, float]:
-    """Membership, singling out, linkability and inference; half of the test rows are the people who
-    are not in the table, the other half what an attacker knows of the population."""
+    """Measure membership, singling out, linkability and inference.
+
+    Half of the test rows are the people who are not in the table; the other half is what an
+    attacker knows of the population.
+    """
     train, test = prepared.train, prepared.test.frame
     halves = test.iloc[: len(test) // 2], test.iloc[len(test) // 2 :]
     found = membership(train.frame, *halves, made.frame, train.schema, seed=seed)
@@ -249,8 +264,10 @@ def risks(prepared: Parties, made: Made, seed: int, attacks: int) -> dict[str, f
 
 
 def of_flaim(dataset: str, epsilon: float, participation: float, cell: Cell) -> tuple:
-    """The work's bins and the chance to be drawn, where the method has such settings; accounted for
-    as all that this block shows."""
+    """Return the work's bins and chance of participation, if the method has these settings.
+
+    The guarantee is accounted for like everything that this block shows.
+    """
     own = {"by_column": tuple(maddock2024.bins_of(dataset).items()), "participation": participation}
     known = cell.registered.Config.__dataclass_fields__
     own = {name: value for name, value in own.items() if name in known}
@@ -258,7 +275,7 @@ def of_flaim(dataset: str, epsilon: float, participation: float, cell: Cell) -> 
 
 
 def error_of_triples(prepared: Prepared, made: Made, dataset: str) -> dict[str, float]:
-    """The error of the work's random triples, in its bins, not in those of the method."""
+    """Return the error of the work's random triples, in its bins, not in those of the method."""
     bins = EqualWidthBins(prepared.train.schema, by_column=maddock2024.bins_of(dataset))
     codes = [bins.transform(each) for each in (prepared.train.frame, made.frame)]
     levels = bins.domain.levels
@@ -272,7 +289,7 @@ def error_of_triples(prepared: Prepared, made: Made, dataset: str) -> dict[str, 
 def budget(
     prepared: Areas | Parties, cell: Cell, dataset: str, epsilon: float, rows: int | None = None
 ) -> tuple[dict[str, Any], Privacy]:
-    """The bins of a release, and the delta of the benchmark."""
+    """Return the bins of a release, and the guarantee with the benchmark's delta."""
     of_columns = isinstance(prepared, Areas) and prepared.form is not None
     table = _all_columns(dataset, rows)[0] if of_columns else prepared.train
     own = bins_of_a_release(cell, table, epsilon)
@@ -280,8 +297,11 @@ def budget(
 
 
 def bins_of_a_release(cell: Cell, table: Table, epsilon: float) -> dict[str, Any]:
-    """Private bins where `synth` would take them for as many rows, of a method whose entry names no
-    settings; the number of rows of all clients is public here."""
+    """Choose private bins if `synth` would choose them for this number of rows.
+
+    This applies to a method whose entry names no settings. The number of rows of all clients is
+    public here.
+    """
     config = cell.registered.Config()
     if cell.method.settings or not chooses_bins(config):
         return {}
@@ -302,11 +322,10 @@ def costs(train: Table, made: Made, cell: Cell) -> dict[str, float]:
 
 
 def scale(rows: int, columns: int, n_clients: int, seed: int) -> list[Row]:
-    """What one run of FedPGM takes on made-up rows, by `chain`, at epsilon 1, in a process of its
-    own.
+    """Measure the cost of one run of FedPGM on rows made up by `chain`, at epsilon 1.
 
-    peak_gib: memory above what the process held before. The columns of its row have the seconds of
-    the whole run, and the bytes of all clients together.
+    The run has a process of its own. peak_gib: memory above what the process held before. The
+    columns of its row have the seconds of the whole run, and the bytes of all clients together.
     """
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
         return [alone.submit(_scale, rows, columns, n_clients, seed).result()]
@@ -324,8 +343,10 @@ def _scale(rows: int, columns: int, n_clients: int, seed: int) -> Row:
 
 
 def chain(rows: int, columns: int, seed: int, levels: int = 8) -> Table:
-    """Columns of eight categories, each with the value of its left neighbour in four of five
-    rows."""
+    """Make up columns of eight categories, each of which follows its left neighbour.
+
+    A column has its neighbour's value in four of five rows.
+    """
     rng, names = stream(seed, "chain"), [str(level) for level in range(levels)]
     schema = Schema(tuple(Column(f"c{j}", "categorical", categories=names) for j in range(columns)))
     codes, frame = rng.integers(levels, size=rows), {}

@@ -37,8 +37,11 @@ INDEX = ["group", "method", "epsilon", "n_clients", "trusted"]
 
 
 def foreign(block: str) -> pd.DataFrame:
-    """What others report on a block of the file: a line for each value, with INDEX, metric, value,
-    source, date, note. Raises BadInput for an entry that does not say where it is from."""
+    """Read what others report on a block of the file: a line for each value.
+
+    The columns are INDEX, metric, value, source, date and note. Raises BadInput for an entry that
+    does not say where it is from.
+    """
     path = project_root() / "data" / "published" / "field.toml"
     document, lines = read_toml(path), []
     rerun = read_toml(path.with_name("reruns.toml"))
@@ -79,13 +82,15 @@ def grouped(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def trusted(key: str) -> str:
-    """Whom the noise of a method needs trusted: of DistAIM the servers that compute on its shares,
-    which one process plays here."""
+    """Name whom the noise of a method needs trusted.
+
+    For DistAIM, these are the servers that compute on its shares; one process plays them here.
+    """
     return "three servers in one process" if key == "distaim" else TRUSTED[REGISTRY[key].trust]
 
 
 def _place(name: str) -> tuple[str, str]:
-    """The group of a method, and whom its noise needs trusted."""
+    """Return the group of a method, and whom its noise needs trusted."""
     if name not in WORK.methods:
         return OWN, TRUSTED.get(METHODS[name].TRUST, "")
     declared = WORK.methods[name]
@@ -107,8 +112,9 @@ def interval(values: Sequence[float]) -> float:
 def beside(
     rows: pd.DataFrame, block: str, metrics: Mapping[str, int], *, epsilon: float | None = None
 ) -> pd.DataFrame:
-    """Others and ours, a line for each method, budget and number of clients; in a group the best by
-    the first measure on top.
+    """Tabulate others and ours: a line for each method, budget and number of clients.
+
+    In each group the best by the first measure comes first.
 
     rows: of one grid of the work. metrics: measure -> decimals. epsilon: of our lines; those of
     others keep theirs. A value is a mean, with half its 95 percent interval of several seeds.
@@ -165,8 +171,11 @@ def ladder(rows: pd.DataFrame, block: str = "ladder") -> pd.DataFrame:
 
 
 def by_participation(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
-    """The workload error on FLAIM's tables: of ours by the chance to take part in a round, of the
-    work's methods as published and with our estimation."""
+    """Tabulate the workload error on FLAIM's tables.
+
+    Our errors are by the chance to take part in a round; the work's methods are as published and
+    with our estimation.
+    """
     rows = unpacked(pd.concat([ours, theirs], ignore_index=True))
     rows = rows[(rows["metric"] == "workload_error") & (rows["measure_share"] == 0.9)]
     share = rows["participation"].map("{:.0%}".format)
@@ -179,7 +188,7 @@ def by_participation(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
 
 
 def costs(rows: pd.DataFrame) -> pd.DataFrame:
-    """What a run takes, means over seeds: seconds, rounds, MB on the wire, GiB, trust needed."""
+    """Tabulate the means over seeds of a run's seconds, rounds, MB sent and GiB, and its trust."""
     runs = grouped(rows)
     runs = runs[runs["group"].isin([CENTRAL, FEDERATED, OWN])]
     keys = ["group", "method", "trusted"]
@@ -198,8 +207,11 @@ def costs(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def audited(methods: Mapping[str, str]) -> pd.DataFrame:
-    """What the committed audit proves of each method's claim, with one client; a method whose
-    claim was not audited with the code as it is now has none. methods: name -> key in METHODS."""
+    """Tabulate what the committed audit proves of each method's claim, with one client.
+
+    A method whose claim was not audited with the present code has none. methods: name -> key in
+    METHODS.
+    """
     lines: dict[str, dict[str, Any]] = {}
     for name, key in methods.items():
         if found := measured(key, METHODS[key]):

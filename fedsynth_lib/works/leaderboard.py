@@ -27,18 +27,16 @@ SHOWN = WORK.constants["shown"]
 
 
 def named(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows with the column `entry`: the method, marked where something was released outside of
-    epsilon."""
+    """Add the column `entry`: the method, marked if something was released outside of epsilon."""
     open_ = rows["unprotected"].fillna(0).gt(0) & np.isfinite(rows["epsilon"].fillna(np.inf))
     return rows.assign(entry=rows["method"] + np.where(open_, f" {MARK}", ""))
 
 
 def leaderboard(rows: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
-    """Entries down, measures across: means over seeds, the mean rank among protected entries first;
-    best on top.
+    """Tabulate entries (lines) by measures (columns): means over seeds, best on top.
 
-    Marked entries and known rows have no rank: their epsilon does not cover what they released, or
-    there is none.
+    The first column is the mean rank among protected entries. Marked entries and known rows have no
+    rank: their epsilon does not cover what they released, or there is none.
     """
     means = named(rows).pivot_table("value", "entry", "metric")[list(metrics)]
     ranked = [
@@ -53,8 +51,10 @@ def leaderboard(rows: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
 
 
 def dots(rows: pd.DataFrame, metrics: Sequence[str], *, columns: int = 4) -> Figure:
-    """A panel for each measure, entries down: means over seeds with their range; grey lines are
-    known rows."""
+    """Draw a panel for each measure with the entries from top to bottom.
+
+    Dots are means over seeds with their range; grey lines are known rows.
+    """
     entries = [entry for entry in leaderboard(rows, metrics).index if entry not in YARDSTICKS]
     shown = named(rows)
     known = shown[shown["method"].isin(YARDSTICKS)]
@@ -79,9 +79,9 @@ def _look(entry: str) -> Look:
 
 
 def ranking(rows: pd.DataFrame, metrics: Mapping[str, int]) -> pd.DataFrame:
-    """The leaderboard as a table to print: whom the noise of an entry needs trusted, its seeds, and
-    each measure as the mean and half its 95 percent interval over seeds (Student's t).
+    """Format the leaderboard: whom an entry's noise needs trusted, its seeds, and each measure.
 
+    A measure is given as the mean and half its 95 percent interval over seeds (Student's t).
     metrics: measure -> decimals. Ranks hold among all entries without a mark, whomever they trust.
     """
     board, found = leaderboard(rows, list(metrics)), named(rows)
@@ -111,9 +111,11 @@ def trusted(entry: str) -> str:
 def curves(
     rows: pd.DataFrame, metrics: Sequence[str], *, by: str, order: Mapping[Any, str]
 ) -> Figure:
-    """A panel for each measure, a line for each entry along `order`: means with 95 percent
-    intervals over as many seeds as all have. The legend says whom an entry trusts; grey lines are
-    known rows."""
+    """Draw a panel for each measure with a line for each entry along `order`.
+
+    Lines are means with 95 percent intervals over as many seeds as all have. The legend says whom
+    an entry trusts; grey lines are known rows.
+    """
     trained = named(rows[~rows["method"].isin(YARDSTICKS)])
     entries = dict.fromkeys(trained["entry"])
     labels = {entry: f"{entry}: trusts {trusted(entry)}" for entry in entries}
@@ -131,11 +133,10 @@ def curves(
 
 
 def strongest(rows: pd.DataFrame) -> pd.DataFrame:
-    """A line for each method and epsilon: the measures of the attack that shows most on the first
-    half of the runs.
+    """Take for each method and epsilon the attack that shows most on the first half of the runs.
 
-    `closest` is the AUC of the nearest synthetic row, for comparison; -1 stands for known rows,
-    which claim nothing.
+    The columns are its measures. `closest` is the AUC of the nearest synthetic row, for comparison;
+    -1 stands for known rows, which claim nothing.
     """
     keys = ["method", "epsilon"]
     found = {}
@@ -149,8 +150,10 @@ def strongest(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def summary(rows: pd.DataFrame) -> pd.DataFrame:
-    """The table of the strongest attacks, as `SHOWN` names them; an empty entry is more than the
-    trials can tell."""
+    """Tabulate the strongest attacks, with the columns that `SHOWN` names.
+
+    An empty entry is more than the trials can tell.
+    """
     lines = strongest(rows).reindex(columns=list(SHOWN)).rename(columns=SHOWN)
     claimed = [
         "none" if epsilon < 0 or np.isinf(epsilon) else f"{epsilon:g}" for _, epsilon in lines.index

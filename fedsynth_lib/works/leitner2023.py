@@ -31,10 +31,10 @@ SPLIT_SEED = WORK.constants["split_seed"]
 
 @lru_cache(maxsize=4)
 def prepare(dataset: str, rows: int | None = None) -> Prepared:
-    """Training and test rows; `rows` training rows at most, and a quarter of that to test, of
-    larger tables.
+    """Load training and test rows.
 
-    A fifth is held out, rounded up: this gives the numbers of rows in table 5.1.
+    Of larger tables, there are at most `rows` training rows, and a quarter of that to test. A fifth
+    is held out, rounded up: this gives the numbers of rows in table 5.1.
     """
     table = WORK.table(dataset)
     own_test = WORK.view(dataset) and REGISTRY[dataset].view(WORK.key).holdout
@@ -64,8 +64,10 @@ def training_rows(dataset: str, rows: int | None) -> int:
 
 
 def divide(prepared: Prepared, partition: str, n_clients: int, seed: int) -> Parts:
-    """Rows of each client: dealt equally for `iid`, and for `label_skew` the work's three
-    clients."""
+    """Return the rows of each client.
+
+    They are dealt equally for `iid`, and to the work's three clients for `label_skew`.
+    """
     train = prepared.train
     if partition == "iid":
         return split_clients(train, "iid", n_clients, seed=seed)
@@ -92,7 +94,7 @@ def budget(dataset: str, method: str) -> tuple[float, float]:
 def configure(
     dataset: str, method: str, epsilon: float, changes: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any], Privacy]:
-    """Settings and budget of a run, which trains until epsilon is spent."""
+    """Return settings and budget of a run, which trains until epsilon is spent."""
     if not WORK.method(method).private:
         return dict(changes or {}), Privacy()
     sigma, delta = budget(dataset, method)
@@ -102,8 +104,11 @@ def configure(
 
 
 def measures(prepared: Prepared, made: Made, seed: int) -> dict[str, float]:
-    """accuracy, auroc, auprc: of four classifiers on the test rows, and of each. jsd, wd: of
-    synthetic rows against the training rows."""
+    """Measure synthetic rows as the work does.
+
+    accuracy, auroc, auprc: of four classifiers on the test rows, and of each. jsd, wd: of synthetic
+    rows against the training rows.
+    """
     train, test = prepared
     values = four_classifiers(made.frame, test.frame, train.schema, seed=seed)
     if made.facts:
@@ -125,10 +130,10 @@ def associations(prepared: Prepared, made: Made) -> dict[tuple[str, str], float]
 
 
 def positives(weighting: str = "", **cell: Any) -> list[Row]:
-    """The share of positives (category `1`) in a run's synthetic rows; with a weighting, its
-    measurements too.
+    """Return the share of positives (category `1`) in a run's synthetic rows.
 
-    weighting: of the server, in place of the method's own; needs `changes` in the cell.
+    With a weighting, its measurements are returned too. weighting: of the server, in place of the
+    method's own; needs `changes` in the cell.
     """
     changes = {**cell["changes"], **({"weighting": weighting} if weighting else {})}
     run = Cell(WORK, "run", **{**cell, "changes": changes})
@@ -143,7 +148,7 @@ def positives(weighting: str = "", **cell: Any) -> list[Row]:
 
 
 def training(cell: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """`changes` of a cell: how long, and in which batches, its method trains at a profile's size.
+    """Return `changes` of a cell: how long and in which batches its method trains in a profile.
 
     chosen: holds `sized`: rounds, rounds_small (of tables with small batches), batch,
     batch_private, hidden; batch_small in place of the work's own small batches.

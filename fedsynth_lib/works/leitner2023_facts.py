@@ -1,7 +1,7 @@
-"""What the real tables of leitner2023 say without any network: measures of cells that train
-nothing.
+"""Facts of leitner2023's real tables that need no network: measures of cells that train nothing.
 
-Small to compute, but from the real rows; kept as rows, so that it needs no tables later.
+They take little time but need the real rows. They are kept as result rows, so that no table is
+needed later.
 """
 
 from collections.abc import Mapping
@@ -32,14 +32,14 @@ PARTS = {"weight": "weights", "mean": "means", "deviation": "deviations"}  # of 
 
 
 def counts(prepared: Prepared) -> dict[str, float]:
-    """What table 5.1 says of a table: training and test rows, numeric and categorical columns."""
+    """Count what table 5.1 does: training and test rows, numeric and categorical columns."""
     schema = prepared.train.schema
     kinds = {"n_continuous": len(schema.numeric), "n_discrete": len(schema.categorical)}
     return {"n_train": len(prepared.train), "n_test": len(prepared.test), **kinds}
 
 
 def yardsticks(prepared: Prepared) -> dict[str, float]:
-    """What synthetic rows are compared with: real rows held out, and a guess that looks at nothing.
+    """Measure what synthetic rows are compared with: held-out real rows, and a constant guess.
 
     accuracy_guess: of always answering the most frequent class of the training rows. jsd_held_out,
     wd_held_out: the distances of the held-out rows from the training rows. n_train, n_test: their
@@ -55,8 +55,10 @@ def yardsticks(prepared: Prepared) -> dict[str, float]:
 
 
 def exposure(prepared: Prepared, n_clients: int, batch: int) -> dict[tuple[str, str], float]:
-    """The chance that a row of one client is in a batch that algorithm 4.2 draws, and what the
-    accountant assumes."""
+    """Return the chance that a row of one client is in a batch that algorithm 4.2 draws.
+
+    Beside it is the chance that the accountant assumes.
+    """
     train = prepared.train
     own = train.take(split_clients(train, "iid", n_clients, seed=0)[0])
     chance = composition.chance_in_batch(own.frame[list(own.schema.categorical)], batch)
@@ -67,11 +69,12 @@ def exposure(prepared: Prepared, n_clients: int, batch: int) -> dict[tuple[str, 
 
 
 def weighting(prepared: Prepared, parts: Parts) -> list[Row]:
-    """Fed-TGAN's weights of three clients, on their own rows, as `gan_encoding.similarity_weights`
-    finds them.
+    """Return Fed-TGAN's weights of three clients, computed on their own rows.
+
+    They are those of `gan_encoding.similarity_weights`.
 
     client_rows: of each. distance_part: its part of the distances from all rows, summed over
-        columns.
+    columns.
     """
     encoded, held, levels = _encoded(prepared, parts)
     distances = client_distances(encoded, held, levels)
@@ -91,7 +94,10 @@ def weighting(prepared: Prepared, parts: Parts) -> list[Row]:
 
 
 def _encoded(prepared: Prepared, parts: Parts) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
-    """The training rows as Fed-TGAN sees them, those of each client, and the levels of columns."""
+    """Encode all training rows as Fed-TGAN sees them, and each client's.
+
+    Also returned are the numbers of categories of the columns.
+    """
     train, method = prepared.train, METHODS["fedtgan"]
     encoder = method.encoder(train.schema, method.Config())
     encoded = encoder.transform(train.frame)
@@ -126,8 +132,10 @@ def client_distances(encoded: np.ndarray, held: list[np.ndarray], levels: np.nda
 
 
 def central_mixture(prepared: Prepared, column: str, seed: int) -> dict[tuple[str, str], float]:
-    """The variational mixture of a numeric column of all training rows; rows that `mixture`
-    reads."""
+    """Fit the variational mixture of a numeric column of all training rows.
+
+    The result is what `mixture` reads.
+    """
     values = prepared.train.frame[column].to_numpy(float)
     return _values(modes.fit_variational(values, least_weight=LEAST_WEIGHT, seed=seed))
 
@@ -135,8 +143,10 @@ def central_mixture(prepared: Prepared, column: str, seed: int) -> dict[tuple[st
 def agreed_mixture(
     prepared: Prepared, column: str, seed: int, n_clients: int
 ) -> dict[tuple[str, str], float]:
-    """The mixture that clients agree on (`exchange`), rows dealt evenly; seed: of all that is
-    drawn."""
+    """Return the mixture that clients agree on (`exchange`), with rows dealt evenly.
+
+    seed: of everything that is drawn.
+    """
     train = prepared.train
     values = train.frame[column].to_numpy(float)
     held = [values[part] for part in split_clients(train, "iid", n_clients, seed=seed)]
@@ -164,8 +174,10 @@ def exchange(held: list[np.ndarray], *, seed: int) -> tuple[Mixture, list[Mixtur
 def mode_count(
     prepared: Prepared, column: str, number: int, seed: int
 ) -> dict[tuple[str, str], float]:
-    """How many modes a sample of `number` values gets, with each of LIMITS (`item`); seed: of the
-    sample."""
+    """Count the modes of a sample of `number` values, with each of LIMITS (`item`).
+
+    seed: of the sample.
+    """
     values = prepared.train.frame[column].to_numpy(float)
     own = stream(seed, "ages").choice(values, number, replace=False)
     found = {
@@ -176,7 +188,7 @@ def mode_count(
 
 
 def mixture(rows: pd.DataFrame) -> Mixture:
-    """The mixture that the rows of one cell hold."""
+    """Read the mixture that the result rows of one cell hold."""
     parts = {
         metric: own.assign(mode=own["item"].astype(int)).sort_values("mode")
         for metric, own in rows.groupby("metric")
@@ -185,7 +197,7 @@ def mixture(rows: pd.DataFrame) -> Mixture:
 
 
 def _values(found: Mixture) -> dict[tuple[str, str], float]:
-    """A mixture as measurements, `item` numbering its modes."""
+    """Return a mixture as measurements, in which `item` numbers its modes."""
     return {
         (str(mode), f"mixture_{name}"): float(value)
         for name, attribute in PARTS.items()

@@ -1,9 +1,8 @@
-"""Code specific to maddock2024: its tables and clients, the noise of its networks, and how
-a model is measured.
+"""Code specific to maddock2024: its tables and clients, its networks' noise, its measures.
 
-A table is cut into integer codes, split 90/10 once, divided among clients once; only noise and the
-sampling of clients vary from run to run (protocol, "Ambiguities", second entry). Errors are against
-the training rows, likelihood and AUC on the rows held out.
+A table is cut into integer codes, split 90/10 once, and divided among clients once; only noise and
+the sampling of clients vary from run to run (protocol, "Ambiguities", second entry). Errors are
+against the training rows, likelihood and AUC on the held-out rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -59,8 +58,10 @@ def _prepared(dataset: str, rows: int | None, beta: float | None) -> Prepared:
 
 
 def divide(prepared: Prepared, partition: str, n_clients: int, beta: float | None = None) -> Parts:
-    """The clients' row positions, the same in every run. partition: `owner` for SynthFS, whose rows
-    say whose they are. beta: of the label skew."""
+    """Return the clients' row positions, the same in every run.
+
+    partition: `owner` for SynthFS, whose rows say whose they are. beta: of the label skew.
+    """
     if partition == "owner":
         return _by_owner(prepared, n_clients)
     return _divided(prepared.train, partition, n_clients, beta, PARTITION_SEED)
@@ -69,7 +70,7 @@ def divide(prepared: Prepared, partition: str, n_clients: int, beta: float | Non
 def divide_anew(
     prepared: Prepared, partition: str, n_clients: int, seed: int, beta: float | None = None
 ) -> Parts:
-    """A division of its own for each seed."""
+    """Divide the rows differently for each seed."""
     return _divided(prepared.train, partition, n_clients, beta, PARTITION_SEED + seed)
 
 
@@ -100,7 +101,7 @@ def configure(
     local_steps: int,
     measure_share: float,
 ) -> tuple[dict[str, Any], Privacy]:
-    """The settings of one run, and its guarantee. rounds: T, or `annealed`."""
+    """Return the settings of one run, and its guarantee. rounds: T, or `annealed`."""
     own: dict[str, Any] = {"by_column": tuple(bins_of(dataset).items())}
     own |= {"measure_share": measure_share, "annealed": rounds == "annealed"}
     own |= {} if rounds == "annealed" else {"rounds": rounds}
@@ -112,7 +113,7 @@ def configure(
 
 
 def bins_of(dataset: str) -> dict[str, int]:
-    """The levels that the work cuts numeric columns into; none of a table of one's own."""
+    """Return the bins that the work cuts numeric columns into; none for a table of one's own."""
     return view_bins(dataset, WORK.key) if dataset in REGISTRY else {}
 
 
@@ -125,10 +126,10 @@ def measures(
     seed: int,
     auc: bool,
 ) -> dict[str, float]:
-    """What the work measures of a model.
+    """Return what the work measures of a model.
 
     workload_error: mean L1 distance over the 64 drawn queries, which is the work's definition 2.2
-        and reproduces its printed levels; workload_error_closure: over those and all their
+        and reproduces its published levels; workload_error_closure: over those and all their
         sub-queries, as its public code averages.
     nll: nats per held-out row, exact. client_throughput_mb: bytes up and down over all rounds, mean
         over all clients.
@@ -156,8 +157,11 @@ def measures(
 def around_the_last_refit(
     prepared: Prepared, made: Made, registered: Method, config: Any
 ) -> dict[tuple[str, str], float]:
-    """Likelihoods as in `measures`, of a run that ends with as many iterations as after each round:
-    its own model (`item` before), and that model after the work's last refit."""
+    """Return likelihoods, as in `measures`, before and after the work's last refit.
+
+    The run ends with as many iterations as after each round. `item` is `before` for its own model,
+    and `last` for that model after the last refit.
+    """
     _, _, held_out = _encoded(prepared, registered, config)
     state, whole = made.run.state, replace(config, final_iterations=LAST_ITERATIONS)
     after = marginal_state.refit(state, whole, last=True, to_noise=True)
@@ -171,7 +175,7 @@ def around_the_last_refit(
 def _encoded(
     prepared: Prepared, registered: Method, config: Any
 ) -> tuple[Any, np.ndarray, np.ndarray]:
-    """The encoder of a method, and the codes of the training and of the test rows."""
+    """Return the encoder of a method, and the codes of the training and of the test rows."""
     encoder = registered.encoder(prepared.train.schema, config)
     return encoder, *(encoder.transform(part.frame) for part in prepared)
 
@@ -187,10 +191,10 @@ def configure_network(
     epsilon: float,
     training_rounds: int | None,
 ) -> tuple[dict[str, Any], Privacy]:
-    """The settings of one run, all columns in codes, and its guarantee, which covers everything
-    that leaves a client.
+    """Return the settings of one run with all columns in codes, and its guarantee.
 
-    training_rounds: epochs where central; None trains as long as the work does.
+    The guarantee covers everything that leaves a client. training_rounds: epochs where central;
+    None trains as long as the work does.
     """
     declared = WORK.method(method)
     own = network_settings(method, bins_of(dataset), training_rounds)
@@ -205,8 +209,11 @@ def configure_network(
 def network_settings(
     method: str, bins: Mapping[str, int], training_rounds: int | None
 ) -> dict[str, Any]:
-    """A federated client takes part at most once more than is expected of it: the work's noise is
-    for as many steps, 51 for 500 rounds [code]."""
+    """Return the settings of a network at a number of rounds.
+
+    A federated client takes part at most once more than is expected of it: the work's noise is for
+    that number of steps, 51 for 500 rounds [code].
+    """
     own: dict[str, Any] = {"bins": None, "by_column": tuple(bins.items())}
     if training_rounds is None:
         return own
@@ -220,11 +227,11 @@ def network_settings(
 def noise_of(
     registered: Method, domain: Domain, sizes: Sequence[int], config: Any, privacy: Privacy
 ) -> float:
-    """The smallest noise multiplier within the budget, for clients of these sizes.
+    """Return the smallest noise multiplier within the budget, for clients of these sizes.
 
-    The smallest client pays most: all make as many steps, and most of its rows are in each. So it
-    alone is looked at (a hundred would take minutes); that all others pay less is checked before
-    the run, and after every round.
+    The smallest client pays most: all make the same number of steps, and most of its rows are in
+    each. So only that client is calculated (a hundred would take minutes); that all others pay less
+    is checked before the run, and after every round.
     """
     fewest = min(sizes)
     return calibrate(
@@ -252,8 +259,10 @@ def measures_of_network(
 
 
 def kernels_of_known_rows(prepared: Prepared, dataset: str) -> dict[tuple[str, str], float]:
-    """`kernel_nll` of the best and the worst to be expected: the training rows themselves, and
-    codes at random (`item`)."""
+    """Return `kernel_nll` of the best and the worst to be expected.
+
+    These are the training rows themselves, and codes at random (`item`).
+    """
     registered = METHODS[WORK.method("DP-CTGAN").key]
     config = registered.Config(**network_settings("DP-CTGAN", bins_of(dataset), None))
     encoder, real, held_out = _encoded(prepared, registered, config)
@@ -268,7 +277,7 @@ SWEPT = {"rounds": None, "participation": 0.1, "beta": None, "local_steps": 1, "
 
 
 def unpacked(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with columns for what sweeps vary.
+    """Add columns to the rows for what sweeps vary.
 
     rounds (missing where annealed, see `annealed`), participation (missing where there are no
     clients), beta, local_rounds (the local steps s), measure_share, and `estimator`. Unpacked rows

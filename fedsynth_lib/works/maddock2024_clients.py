@@ -32,8 +32,10 @@ def measured(
     *,
     rng: np.random.Generator,
 ) -> dict[str, float]:
-    """Heterogeneity of a division of codes (rows, columns), the same by chance, and the clients'
-    sizes in rows."""
+    """Return the heterogeneity of a division of codes (rows, columns), and the same by chance.
+
+    The clients' sizes in rows are returned as well.
+    """
     sizes = [len(part) for part in parts]
     return {
         "mean_heterogeneity": mean_heterogeneity(codes, parts, levels),
@@ -113,14 +115,16 @@ def _numbers(column: pd.Series) -> np.ndarray:
 
 
 def variance_between(values: Iterable[float], owner: np.ndarray) -> float:
-    """Share of the variance of values (rows,) that lies between clients: 1 if each client holds one
-    value; 0 to 1."""
+    """Return the share of the variance of values (rows,) that lies between clients, from 0 to 1.
+
+    It is 1 if each client holds one value.
+    """
     values = pd.Series(np.asarray(values, dtype=float))
     return float(values.groupby(np.asarray(owner)).transform("mean").var() / values.var())
 
 
 def owners(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """The client of each row, int64 (rows,), of a division that gives every row to somebody."""
+    """Return the client of each row, int64 (rows,), of a division without rows left over."""
     owner = np.empty(sum(map(len, parts)), dtype=np.int64)
     for client, part in enumerate(parts):
         owner[part] = client
@@ -128,8 +132,10 @@ def owners(parts: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def sample_sizes(keys: Sequence[str]) -> pd.DataFrame:
-    """Three numbers that may be meant by "training samples" in table 4, with columns and classes:
-    one row for each table. Everything is declared: no table is read."""
+    """Tabulate three numbers that "training samples" in table 4 may mean, with columns and classes.
+
+    There is one line for each table. Everything is declared: no table is read.
+    """
     facts = {}
     for key in keys:
         view = REGISTRY[key].view(WORK.key)

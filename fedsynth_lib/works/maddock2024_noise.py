@@ -36,7 +36,7 @@ class TrueCost(NamedTuple):
 
 @lru_cache(maxsize=256)
 def true_cost(columns: int, config: flaim.Config, epsilon: float) -> TrueCost:
-    """What the work's own noise for `epsilon` costs, by the accountant of all its runs here.
+    """Return what the work's own noise for `epsilon` costs, by the accountant of all runs here.
 
     The noise is set for `flaim.lemma_counts`; `flaim.query_counts` are released with it, each
     marginal of sensitivity 1. A run that asks for the epsilon and the measure_share returned draws
@@ -57,8 +57,10 @@ def cost_of(dataset: str, method: str, rounds: int, local_steps: int, epsilon: f
 
 
 def at_its_true_cost(cell: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """A cell whose epsilon is `claimed` now: with the work's own noise for it, `epsilon` is what
-    that costs, to four digits; with ours it is the same."""
+    """Set `epsilon` of a cell to what the noise costs, and `claimed` to the cell's own epsilon.
+
+    With the work's own noise the cost is calculated, to four digits; with ours it is the same.
+    """
     claimed = {"claimed": cell["epsilon"]}
     if cell["noise"] == CHARGED:
         return claimed

@@ -1,10 +1,9 @@
-"""Code specific to martinez2024: its settings, its three settings of a model, its measures
-and what they look at.
+"""Code specific to martinez2024: its settings of a model, its measures and what they look at.
 
 A table is split into training and hold-out rows, the training rows are divided, and as many rows
-are made as all clients hold together, in every setting (gap 25). A synthetic table is made once,
-and measured by the notebooks on fidelity, utility and privacy in turn, against the pooled training
-rows.
+are made as all clients hold together, in each of the three settings (gap 25). A synthetic table is
+made once, and measured by the notebooks on fidelity, utility and privacy in turn, against the
+pooled training rows.
 """
 
 import math
@@ -62,10 +61,6 @@ MEASURED = {  # by each group of measures
 }
 
 
-def whole(dataset: str) -> Whole:
-    return Whole(WORK.table(dataset))
-
-
 @lru_cache(maxsize=4)
 def prepare(dataset: str, rows: int | None, seed: int, work: str | None) -> Prepared:
     """Training and hold-out rows of a table, or of a random subsample."""
@@ -91,18 +86,17 @@ def configure(
     delta: float | None,
     changes: Mapping[str, Any] | None,
 ) -> tuple[dict[str, Any], Privacy]:
-    """The settings that the work chose for a table, and its guarantee in the convention that it
-    means."""
+    """Return the work's settings for a table, and its guarantee in the convention that it means."""
     asked = None if epsilon is None or math.isinf(epsilon) else epsilon
     own = tuned(model, dataset, private=asked is not None, **(changes or {}))
     return own, Privacy(asked, delta or 0.0, relation or "add_remove", reproduction=True)
 
 
 def tuned(model: str, dataset: str, *, private: bool = False, **changes: Any) -> dict[str, Any]:
-    """A model's settings for a table as the work chose them (tables 5.5 and 5.6); none, for its
-    defaults, of other tables.
+    """Return a model's settings for a table as the work chose them (tables 5.5 and 5.6).
 
-    private: with noise FedVAE has other numbers of rounds. FedVAE encodes and decodes as published.
+    There are none for other tables, which take the defaults. private: with noise FedVAE has other
+    numbers of rounds. FedVAE encodes and decodes as published.
     """
     WORK.method(model)
     chosen = dict(published_settings(model).get(dataset, {}))
@@ -114,8 +108,10 @@ def tuned(model: str, dataset: str, *, private: bool = False, **changes: Any) ->
 
 @lru_cache
 def published_settings(model: str) -> dict[str, dict[str, Any]]:
-    """Data set -> the settings of a model that table 5.5 or 5.6 has for it. Every experiment of a
-    grid asks for them, so the table is read once."""
+    """Return data set -> the settings of a model that table 5.5 or 5.6 has for it.
+
+    Every experiment of a grid asks for them, so the table is read once.
+    """
     exhibit, named = PRINTED_SETTINGS[model]
     values = load_values(WORK.key, exhibit)
     found: dict[str, dict[str, Any]] = {}
@@ -125,9 +121,11 @@ def published_settings(model: str) -> dict[str, dict[str, Any]]:
 
 
 def shorter(dataset: str) -> dict[str, Any]:
-    """Settings of FedVAE with noise in place of `tuned` that have its signal-to-noise in a
-    hundredth of its passes over Adult and Bank: a tenth of the rounds of a tenth of the passes (one
-    at least), by larger batches, which keep the noise off its floor (`core.signal`).
+    """Return shorter settings of FedVAE with noise that keep its signal-to-noise ratio.
+
+    They replace `tuned`, and make a hundredth of its passes over Adult and Bank: a tenth of the
+    rounds of a tenth of the passes (one at least), by larger batches, which keep the noise off its
+    floor (`core.signal`).
 
     Adam's rate grows by the root of the steps left out, so that noise carries the parameters as
     far, and gradients do, too.
@@ -143,7 +141,7 @@ def shorter(dataset: str) -> dict[str, Any]:
 
 
 def parsed(printed: str) -> int | float | tuple[int, ...]:
-    """A printed setting: '[64, 64]' as (64, 64), '100' as 100, '0.001' as 0.001."""
+    """Parse a published setting: '[64, 64]' as (64, 64), '100' as 100, '0.001' as 0.001."""
     if printed.startswith("["):
         return tuple(int(part) for part in printed.strip("[]").split(","))
     return float(printed) if "." in printed else int(printed)
@@ -153,8 +151,9 @@ def parsed(printed: str) -> int | float | tuple[int, ...]:
 
 
 def meant(cell: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """What a cell of a grid says besides: the convention of its epsilon, the least rows of a
-    client, and whether it is attacked.
+    """Return the settings of a cell of a grid that follow from its others.
+
+    These are the convention of its epsilon, the least rows of a client, and whether it is attacked.
 
     chosen: holds `sized`: min_rows, `changes` beyond those that shrink the model, and whether it is
     `shorter`. Real rows have none of these. Attacked are most clients, but not under quantity skew.
@@ -172,13 +171,16 @@ def meant(cell: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def measured(cell: Mapping[str, Any]) -> list[str]:
-    """The measures of a cell's group."""
+    """Return the measures of a cell's group."""
     return MEASURED[_known(cell["group"])]
 
 
 def all_rows(profile: str, *, jobs: int = 1, **asked: Any) -> pd.DataFrame:
-    """The rows of both models and all groups: what their own notebooks have computed is read, the
-    rest computed. asked: as for `grid`; values that a grid does not sweep do not count."""
+    """Return the result rows of both models and all groups.
+
+    What their own notebooks have computed is read, the rest is computed. asked: as for `grid`;
+    values that a grid does not sweep do not count.
+    """
     grids = [
         WORK.grid(f"{model} {group}", profile, **asked)
         for model in WORK.methods
@@ -229,8 +231,10 @@ def _known(group: str) -> str:
 
 
 def described(prepared: Whole) -> dict[str, float]:
-    """What table 5.1 counts: rows, columns by kind with the target, and the share of the larger
-    class in percent."""
+    """Count what table 5.1 does: rows, and columns by kind with the target.
+
+    The share of the larger class is in percent.
+    """
     whole = prepared.train
     shares = whole.frame[whole.schema.target].value_counts(normalize=True)
     return {
@@ -242,16 +246,20 @@ def described(prepared: Whole) -> dict[str, float]:
 
 
 def scales(prepared: Whole, dataset: str, seed: int) -> dict[tuple[str, str], float]:
-    """Distances between the real parts of a whole table on several scales
-    (`alternatives.distances_by_scale`)."""
+    """Return distances between the real parts of a whole table on several scales.
+
+    See `alternatives.distances_by_scale`.
+    """
     also = WORK.constants["coded"].get(dataset, ())
     found = alternatives.distances_by_scale(*split(prepared.train, seed=seed), seed, also=also)
     return {(name, "distance_by_scale"): value for name, value in found.items()}
 
 
 def disclosed(train: Table, frame: pd.DataFrame, dataset: str, seed: int) -> list[Row]:
-    """How well rows tell an attribute of training rows, for each of the table's attacks
-    (`item`)."""
+    """Measure how well rows tell an attribute of training rows, for each of the table's attacks.
+
+    `item` names the attack.
+    """
     real, schema = train.frame, train.schema
     found = {
         name: attacks.attribute_disclosure(real, frame, schema, a, seed)
@@ -265,8 +273,9 @@ def disclosed(train: Table, frame: pd.DataFrame, dataset: str, seed: int) -> lis
 
 
 def by_column(train: Table, frame: pd.DataFrame, column: str | None = None) -> list[Row]:
-    """What figures 6.3 and 6.4 show, in numbers (claim c44): `item` names the column or the kind of
-    column.
+    """Return in numbers what figures 6.3 and 6.4 show (claim c44).
+
+    `item` names the column or the kind of column.
 
     hellinger_column; classes: categories that occur; association_error: mean absolute error of the
     association matrix over pairs with a numeric column, and over pairs of categorical columns.
@@ -291,21 +300,29 @@ def by_column(train: Table, frame: pd.DataFrame, column: str | None = None) -> l
 
 
 def by_bins(train: Table, frame: pd.DataFrame, column: str | None = None) -> list[Row]:
-    """The mean Hellinger distance on several bins of numeric columns (gap 8); `item` says which."""
+    """Return the mean Hellinger distance on several bins of numeric columns (gap 8).
+
+    `item` says which bins.
+    """
     real, schema = train.frame, train.schema
     found = {k: fidelity.hellinger(real, frame, schema, bins=bins) for k, bins in BINS.items()}
     return [{"metric": "hellinger", "item": name, "value": v} for name, v in found.items()]
 
 
 def by_share(train: Table, frame: pd.DataFrame, column: str | None) -> list[Row]:
-    """What figure 6.3 draws of a column: the share of rows in each bin or category (`item`)."""
+    """Return what figure 6.3 draws of a column: the share of rows in each bin or category.
+
+    `item` names the bin or category.
+    """
     found = fidelity.shares(frame[column], train.schema[column])
     return [{"metric": "share", "item": item, "value": value} for item, value in found.items()]
 
 
 def by_pair(train: Table, frame: pd.DataFrame, column: str | None = None) -> list[Row]:
-    """What figure 6.4 draws: the association of each pair of columns, `item` naming the two (see
-    `square`)."""
+    """Return what figure 6.4 draws: the association of each pair of columns.
+
+    `item` names the two columns (see `square`).
+    """
     names = train.schema.names
     matrix = pd.DataFrame(fidelity.associations(frame, train.schema), names, names)
     pairs = combinations_with_replacement(names, 2)
@@ -315,8 +332,7 @@ def by_pair(train: Table, frame: pd.DataFrame, column: str | None = None) -> lis
 
 
 def square(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """The symmetric (columns, columns) matrix of associations that `by_pair` wrote, from its
-    rows."""
+    """Return the symmetric (columns, columns) matrix of associations from the rows of `by_pair`."""
     values = rows.set_index("item")["value"]
     found = [[values.get(f"{a} x {b}", values.get(f"{b} x {a}")) for b in names] for a in names]
     return pd.DataFrame(found, list(names), list(names))

@@ -1,11 +1,11 @@
-"""Distances, log-cluster and Hellinger distances on the scale, and the bins, that the printed
-values of martinez2024 have.
+"""Distances, log-cluster and Hellinger distances as the published values of martinez2024 have them.
 
-Numbers in [0, 1] by the training rows, categories as label codes, the columns of `constants.coded`
-among them, draws with replacement, a logarithm to base 2. The work states the label codes (its
-section 2.1.3, of its classifiers) and the draws (5.6.1), and counts `education-num` among the
-categories (5.1.1); the rest was found by looking at the published values. So were the bins of
-numeric columns, by FedBN's tables 6.1 to 6.3, which decide for them by themselves (notebook 20).
+Numbers are in [0, 1] by the training rows, categories are label codes, the columns of
+`constants.coded` among them; draws are with replacement, and the logarithm is to base 2. The work
+states the label codes (its section 2.1.3, of its classifiers) and the draws (5.6.1), and counts
+`education-num` among the categories (5.1.1); the rest was inferred from the published values. So
+were the bins of numeric columns, by FedBN's tables 6.1 to 6.3, which decide for them by themselves
+(notebook 20).
 """
 
 from functools import partial
@@ -41,7 +41,7 @@ TREE_DEPTH = 6
 def measures(
     prepared: Prepared, made: Made, cell: Cell, dataset: str, seed: int
 ) -> dict[str, float]:
-    """The measures that the cell's kind names, of the rows of one run."""
+    """Return the measures that the cell's kind names, of the rows of one run."""
     train, holdout, frame = *prepared, made.frame
     schema, pair = train.schema, (train.frame, made.frame)
     measured = {
@@ -66,10 +66,10 @@ def measures(
 def beside_print(
     model: str, rows: pd.DataFrame, profile: str, tables: list[str], **asked: int
 ) -> pd.DataFrame:
-    """`alternatives.nearest` for the published scale, of rows of profile paper unless in a smoke
-    run, and for ours, where these are of profile paper too.
+    """Compare the published scale and ours with the published values (`alternatives.nearest`).
 
-    rows: ours, of the model's privacy grid. asked: seed and jobs.
+    Rows of the published scale are of profile paper unless in a smoke run; ours are compared if
+    these are of profile paper too. rows: ours, of the model's privacy grid. asked: seed and jobs.
     """
     again = _as_printed(f"{model} rescaled", profile, tables, **asked)
     readings = {"rescaled": again} | ({"ours": rows} if profile == "paper" else {})
@@ -77,12 +77,14 @@ def beside_print(
 
 
 def both_readings(profile: str, tables: list[str], **asked: int) -> pd.DataFrame:
-    """`published.compare` of columns, pairs, clusters and distances of both models by `reading`:
-    OURS, that of our tables, and NEAREST to the published values, with the published scale and
-    bins, and for FedBN's pairs the degree that fits.
+    """Compare both models with the published values by `reading`: OURS and NEAREST.
 
-    Central and federated cells that both have, of profile paper unless in a smoke run. asked: seed
-    and jobs.
+    The result is that of `published.compare`, of columns, pairs, clusters and distances. OURS is
+    the reading of our tables; NEAREST has the published scale and bins, and for FedBN's pairs the
+    degree that fits.
+
+    The cells are central and federated, which both have, of profile paper unless in a smoke run.
+    asked: seed and jobs.
     """
     found = []
     for model, exhibits in EXHIBITS.items():
@@ -109,9 +111,12 @@ def both_readings(profile: str, tables: list[str], **asked: int) -> pd.DataFrame
 
 
 def less_noise(profile: str, tables: list[str], **asked: int) -> pd.DataFrame:
-    """`alternatives.nearest` for federated networks with the noise of their epsilon, and with that
-    divided by the root of the number of clients, which is the noise of epsilon times that root;
-    without rows for tables of which it was not run. asked: seed and jobs."""
+    """Compare federated networks with their noise and with less (`alternatives.nearest`).
+
+    Less noise is the noise of their epsilon divided by the root of the number of clients, which is
+    the noise of epsilon times that root. Tables of which it was not run have no rows. asked: seed
+    and jobs.
+    """
     dosed = [name for name in tables if name in WORK.grid("fedbn less noise", "paper").tables]
     if not dosed:
         return alternatives.nothing_held(BY_BUDGET)
@@ -131,9 +136,11 @@ def less_noise(profile: str, tables: list[str], **asked: int) -> pd.DataFrame:
 def by_degree(
     group: str, exhibits: list[str], profile: str, tables: list[str], *, jobs: int = 1, **asked: int
 ) -> pd.DataFrame:
-    """`alternatives.nearest` for networks of degree 2 and 3, on the cells and splits that both
-    have, of profile paper unless in a smoke run; without rows for tables of which degree 3 was not
-    run, and where none of the cells is printed, as in a smoke run.
+    """Compare networks of degree 2 and 3 with the published values (`alternatives.nearest`).
+
+    The cells and splits are those that both have, of profile paper unless in a smoke run. There are
+    no rows for tables of which degree 3 was not run, and where none of the cells is published, as
+    in a smoke run.
 
     group: utility or privacy. asked: seed.
     """
@@ -164,7 +171,7 @@ def _meets_print(rows: pd.DataFrame, exhibits: list[str]) -> bool:
 def _at_published_size(
     grid: str, profile: str, tables: list[str], *, jobs: int = 1, **asked: int
 ) -> pd.DataFrame:
-    """A grid's rows, at profile paper unless in a smoke run."""
+    """Return a grid's rows, at profile paper unless in a smoke run."""
     return WORK.grid(grid, published_size(profile), tables=tables, **asked).run(jobs=jobs)
 
 

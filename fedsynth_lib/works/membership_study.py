@@ -1,5 +1,4 @@
-"""Membership attacks with shadow runs on the methods of chapter 7: what they find beside what
-epsilon promises.
+"""Membership attacks with shadow runs on chapter 7's methods, compared with the promise of epsilon.
 
 A pool of rows holds some worst-case records, chosen before any run. Each run takes a random half of
 the other rows and each worst-case record by a coin of its own. The clients of a run and their
@@ -42,10 +41,10 @@ QUERIES = 64  # random triples of columns
 
 
 class Sampled(NamedTuple):
-    """Three disjoint samples. pool: runs draw from it. reference: the attacker's. fresh: for second
-    samples.
+    """Three disjoint samples of a table.
 
-    targets: positions in the pool of the worst-case records.
+    pool: runs draw from it. reference: the attacker's. fresh: for second samples. targets:
+    positions in the pool of the worst-case records.
     """
 
     pool: Table
@@ -55,16 +54,18 @@ class Sampled(NamedTuple):
 
     @property
     def bins(self) -> EqualWidthBins:
+        """Equal-width bins of the pool's columns."""
         return EqualWidthBins(self.pool.schema, BINS, {})
 
     @property
     def queries(self) -> list[Query]:
+        """Random queries over these bins."""
         return random_workload(len(self.bins.domain.levels), size=QUERIES)
 
 
 @lru_cache(maxsize=2)
 def sampled(dataset: str, rows: int, targets: int, seed: int) -> Sampled:
-    """A pool and a reference of twice `rows` each, and at most four times as many fresh rows."""
+    """Draw a pool and a reference of twice `rows` each, and up to four times `rows` fresh ones."""
     table = load_table(dataset)
     if len(table) < 5 * rows or not 2 <= targets <= rows:
         raise BadInput(
@@ -80,8 +81,10 @@ def sampled(dataset: str, rows: int, targets: int, seed: int) -> Sampled:
 
 
 def inside(samples: Sampled, rows: int, seed: int, run: int) -> np.ndarray:
-    """Bool (pool,): who is in this run; each target by a coin, and so many others that `rows` are
-    expected."""
+    """Draw who is in this run: bool (pool,).
+
+    Each target is in by a coin, and so many others that `rows` are expected.
+    """
     rng, chosen = stream(seed, "members", run), np.zeros(len(samples.pool), bool)
     others = np.setdiff1d(np.arange(len(samples.pool)), samples.targets)
     chosen[rng.permutation(others)[: rows - len(samples.targets) // 2]] = True
@@ -100,8 +103,10 @@ def synthetic(
     epsilon: float = 1.0,
     training: Mapping[str, Any] | None = None,
 ) -> tuple[pd.DataFrame, dict]:
-    """The table of one run and its facts (statement, seconds; none for known rows); made once and
-    kept."""
+    """Return the table of one run and its facts; made once and kept.
+
+    The facts are statement and seconds; known rows have none.
+    """
     samples = sampled(dataset, rows, targets, seed)
     chosen = inside(samples, rows, seed, run)
     members = samples.pool.take(np.flatnonzero(chosen))
@@ -126,8 +131,10 @@ def synthetic(
 def seen(
     dataset: str, method: str, seed: int, runs: int, *, rows: int, targets: int, **run: Any
 ) -> tuple[shadow.Seen, list[dict]]:
-    """What the attacker sees of the targets in the tables of all runs, and the facts of each. run:
-    of `synthetic`."""
+    """Return what the attacker sees of the targets in the tables of all runs, and each run's facts.
+
+    run: of `synthetic`.
+    """
     samples = sampled(dataset, rows, targets, seed)
     schema, reference = samples.pool.schema, samples.reference.frame
     people = samples.pool.frame.iloc[samples.targets]
@@ -162,7 +169,7 @@ def measure(
     training: Mapping[str, Any] | None = None,
     table: str = "",
 ) -> list[Row]:
-    """What the attacks find in so many runs of a method, as rows; the attack is the `item`."""
+    """Return what the attacks find in so many runs of a method; the attack is the `item`."""
     samples = sampled(dataset, rows, targets, seed)
     samples.pool.expect(table)
     run = {"rows": rows, "targets": targets, "epsilon": epsilon, "training": training}
@@ -189,15 +196,19 @@ MEASURED = (  # as shadow.Found has them
 
 
 def ceiling(inside: np.ndarray) -> float:
-    """The bound if every coin of the second half of the runs were guessed: no attack can show more
-    in so many runs."""
+    """Return the bound if every coin of the second half of the runs were guessed.
+
+    No attack can show more in that number of runs.
+    """
     trials = inside[len(inside) // 2 :].size
     return one_run_bound(trials, trials, trials, DELTA)
 
 
 def version(cell: Mapping[str, Any]) -> str:
-    """The versions that the rows of a cell rest on; where nothing is trained, those of its measures
-    alone."""
+    """Return the versions that the rows of a cell rest on.
+
+    Where nothing is trained, these are the versions of its measures alone.
+    """
     entrant, measured = ENTRANTS.get(cell["method"]), [*MEASURED, "attack_trials"]
     return names.version(entrant.key if entrant else "", [*measured, "epsilon_ceiling"])
 
@@ -216,7 +227,7 @@ WEAK = dict.fromkeys(("AIM", "NaiveFLAIM", "AugFLAIM (Private)"), 10.0)
 def cells(
     profile: str, datasets: Sequence[str], methods: Sequence[str], epsilon: float = 1.0
 ) -> list[dict]:
-    """A cell for each method, at epsilon and without noise or at `WEAK`; known rows once."""
+    """Return a cell for each method, at epsilon and without noise or at `WEAK`; known rows once."""
     size, found = SIZES[profile], []
     for dataset, method in product(datasets, methods):
         key = ENTRANTS[method].key if method in ENTRANTS else ""

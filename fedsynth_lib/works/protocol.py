@@ -54,8 +54,11 @@ class Whole(NamedTuple):
 
 
 class Made(NamedTuple):
-    """What measures look at. frame: synthetic rows, or known ones. facts: of the run, none of known
-    rows. run: the run itself, if this kind of cells does not keep rows."""
+    """What measures look at.
+
+    frame: synthetic rows, or known ones. facts: of the run, none of known rows. run: the run
+    itself, if this kind of cells does not keep rows.
+    """
 
     frame: pd.DataFrame
     facts: Mapping[str, Any]
@@ -82,8 +85,10 @@ class Cell:
 
     @property
     def setting(self) -> str:
-        """central, federated or local, as the cell asks for or as its method is; real for known
-        rows."""
+        """The setting that the cell asks for, or else its method's: central, federated or local.
+
+        It is real for known rows.
+        """
         own = self.method.setting if self.method.key else "real"
         asked = self.settings.get("setting", own)
         check_names(self.work.path.name, "setting", [asked], SETTINGS)
@@ -114,6 +119,7 @@ class Cell:
 
     @property
     def privacy(self) -> Privacy:
+        """The guarantee of the run."""
         return self._configured[1]
 
     @cached_property
@@ -123,7 +129,7 @@ class Cell:
         return configured(self.registered, *levels)
 
     def _of_scheme(self) -> dict[str, Any]:
-        """What the cell's scheme makes of the method's settings."""
+        """Return the settings of the method that the cell's scheme sets."""
         if not self.kind.scheme or not self.method.private:
             return {}
         name, known = self.settings[self.kind.scheme], self.work.schemes
@@ -168,7 +174,7 @@ class Cell:
         return Made(*train_once(key, train, parts, **options))
 
     def rows(self) -> list[Row]:
-        """The measurements, as rows."""
+        """Return the measurements as result rows."""
         found: list[Row] = []
         shared = {"paper": self.work.key, **self.kind.labels, "data": self.prepared.train.data}
         if self.method is None:
@@ -180,7 +186,7 @@ class Cell:
         return found
 
     def _labels(self, made: Made) -> Row:
-        """What all rows of a run say of it."""
+        """Return the labels that all rows of a run share."""
         labels: Row = {"method": self.settings[self.kind.method], "setting": self.setting}
         alone = self.setting in ("central", "real")
         labels["partition"] = "none" if alone else self.settings["partition"]
@@ -201,7 +207,7 @@ class Cell:
         }
 
     def _call(self, function: str, **more: Any) -> Any:
-        """A function of the work's module, given what its parameters name."""
+        """Call a function of the work's module with what its parameters name."""
         verb = self.work.named(function)
         given = {}
         for name in _parameters(verb):
@@ -212,6 +218,11 @@ class Cell:
             elif name == "cell":
                 given[name] = self
         return verb(**given)
+
+
+def whole(cell: Cell, dataset: str) -> Whole:
+    """Load a table that is not split."""
+    return Whole(cell.work.table(dataset))
 
 
 @cache
@@ -228,8 +239,10 @@ def shuffled(frame: pd.DataFrame, seed: int) -> pd.DataFrame:
 
 
 def over_own_ranges(table: Table) -> Table:
-    """The table with its numbers declared over the range of its own rows, a constant column as it
-    was."""
+    """Declare the table's numbers over the range of its own rows.
+
+    A constant column stays as it was.
+    """
     columns = list(table.schema.columns)
     for place, column in enumerate(columns):
         if column.kind == "numeric":

@@ -1,5 +1,4 @@
-"""Code specific to sattarov2024: who gets which rows, and what is measured of a
-federation.
+"""Code specific to sattarov2024: who gets which rows, and what is measured of a federation.
 
 Clients hold blocks of the categories of one column, or equal random shares. Epsilon is of each
 client, for adding or removing one of its rows, with delta one over all training rows: the literal
@@ -32,10 +31,6 @@ MOST_CLIENTS = WORK.constants["most_clients"]
 SQUARES = 40  # along each side of figure 6
 
 
-def whole(dataset: str) -> Whole:
-    return Whole(WORK.table(dataset))
-
-
 @lru_cache(maxsize=4)
 def prepare(dataset: str, rows: int | None, seed: int) -> Prepared:
     """Training and test rows, four to one; `rows` training rows at most."""
@@ -47,12 +42,11 @@ def prepare(dataset: str, rows: int | None, seed: int) -> Prepared:
 
 @lru_cache(maxsize=8)
 def split_column(dataset: str) -> str:
-    """The column whose categories the clients of the uneven split hold; the work does not name its
-    own.
+    """Return the column whose categories the clients of the uneven split hold.
 
-    Of the categorical columns but the target that have a category for each of ten clients: the one
-    whose blocks leave five clients the most unequal (the largest share), if the smallest of ten has
-    200 rows; else the one whose smallest has most.
+    The work does not name its own. Of the categorical columns but the target that have a category
+    for each of ten clients: the one whose blocks leave five clients the most unequal (the largest
+    share), if the smallest of ten has 200 rows; else the one whose smallest has most.
     """
     table = WORK.table(dataset)
     found = {}
@@ -72,8 +66,11 @@ def split_column(dataset: str) -> str:
 
 
 def divide(prepared: Prepared, dataset: str, partition: str, n_clients: int, seed: int) -> Parts:
-    """Rows of each client: equal random shares for `iid`; for `noniid` as many categories of one
-    column each as can be. Categories stand in declared order, a client holds neighbours."""
+    """Return the rows of each client.
+
+    `iid` gives equal random shares; `noniid` gives each client as many categories of one column as
+    can be. Categories stand in declared order, and a client holds neighbours.
+    """
     train = prepared.train
     if partition == "iid":
         return split_clients(train, "iid", n_clients, seed=seed)
@@ -102,7 +99,7 @@ def configure(
     decay: str | None,
     changes: Mapping[str, Any] | None,
 ) -> tuple[dict[str, Any], Privacy]:
-    """The settings of a federation, and each client's guarantee.
+    """Return the settings of a federation, and each client's guarantee.
 
     changes: what a profile shrinks. total_updates: over all rounds, of which there are then as many
         as make it with so many local ones.
@@ -193,8 +190,10 @@ def placed(
 
 
 def with_settings(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows with the columns `local_updates`, `strategy` (as printed) and `scheme`; real rows have
-    none."""
+    """Add the columns `local_updates`, `strategy` (as published) and `scheme`.
+
+    Real rows have none.
+    """
     usual = {name: USUAL[name] for name in ("local_updates", "strategy", "scheme")}
     rows = with_params(rows, **usual)
     trained = rows["setting"] != "real"

@@ -22,10 +22,10 @@ COUNTED: dict[str, Callable[[int, Config], int]] = {
 def true_epsilon(
     counted: int, steps: int, rate: float, epsilon: float, delta: float
 ) -> tuple[float, float]:
-    """(noise multiplier, epsilon of the whole run) where noise is calibrated to `epsilon` over
-    `counted` steps and `steps` are made, each on a Poisson sample at `rate`.
+    """Return the noise multiplier of a run, and the epsilon of all the steps that it makes.
 
-    By Renyi accounting, one record added or removed.
+    Noise is calibrated to `epsilon` over `counted` steps, and `steps` are made, each on a Poisson
+    sample at `rate`. By Renyi accounting, one record added or removed.
     """
 
     def plan(sigma: float, times: int = counted) -> list[Charge]:

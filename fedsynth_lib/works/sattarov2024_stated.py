@@ -1,5 +1,8 @@
-"""What sattarov2024 states in prose (it prints no tables) beside ours: settings, sizes, and results
-where given (`verdicts/custom/readings.py` takes these from rows)."""
+"""What sattarov2024 states in prose (it has no tables of numbers), compared with ours.
+
+These are settings, sizes, and results where given (`verdicts/custom/readings.py` takes the results
+from rows).
+"""
 
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
@@ -32,7 +35,7 @@ RESULTS = (
 
 
 def stated(results: Mapping[str, float], *, settings: bool = True) -> pd.DataFrame:
-    """The stated numbers: table, method, what, printed, ours (text).
+    """Tabulate the stated numbers: table, method, what, printed, ours (text).
 
     results: names of RESULTS, `training_hours` as `training_hours 100` and `training_hours 1000`,
     -> ours; those not given are left out. settings: also what is not a result; ours are those of
@@ -67,14 +70,18 @@ def _setting(name: str, dataset: str, printed: str) -> Any:
 
 
 def _schema(dataset: str) -> Schema:
-    """The columns that the work uses, as declared: `load_table` checks rows against them, so no
-    table is read here."""
+    """Return the columns that the work uses, as declared.
+
+    `load_table` checks rows against them, so no table is read here.
+    """
     return entry(dataset).view(WORK.key).schema(entry(dataset).schema)
 
 
 def _attributes(dataset: str, kind: str) -> int:
-    """Columns of a kind but the table's target; philadelphia's is the work's own, and one of its
-    ten."""
+    """Count the columns of a kind, without the table's target.
+
+    The target of philadelphia is the work's own, and one of its ten columns.
+    """
     names = _schema(dataset).categorical if kind == "categorical" else _schema(dataset).numeric
     return sum(name != entry(dataset).schema.target for name in names)
 

@@ -1,5 +1,6 @@
-"""One protocol for all methods: the same tables, splits, clients, budgets and measures, whatever
-work they come from.
+"""One protocol for all methods: the same tables, splits, clients, budgets and measures.
+
+It is the same whatever work a method comes from.
 
 A table is divided into training rows, a second sample of the same size that nobody trains on, and
 test rows. Every method makes as many rows as it was trained on. Budgets are (epsilon, DELTA) of
@@ -89,6 +90,8 @@ DATASETS = ("adult", "bank", "cardio")
 
 
 class Prepared(NamedTuple):
+    """A table's training rows, second sample and test rows."""
+
     train: Table
     second: Table
     test: Table
@@ -96,8 +99,10 @@ class Prepared(NamedTuple):
 
 @lru_cache(maxsize=4)
 def prepared(dataset: str, rows: int | None, seed: int) -> Prepared:
-    """Two disjoint samples of two fifths each, at most `rows`, and a fifth to test, at most half of
-    `rows`."""
+    """Split a table into two disjoint samples of two fifths each and a fifth to test.
+
+    A sample has at most `rows`, the test rows are at most half of `rows`.
+    """
     table = load_table(dataset)
     order, fifth = stream(seed, "side by side").permutation(len(table)), len(table) // 5
     parts = order[: 2 * fifth], order[2 * fifth : 4 * fifth], order[4 * fifth : 5 * fifth]
@@ -119,12 +124,18 @@ def divided(prepared: Prepared, partition: str, n_clients: int, seed: int) -> Pa
 
 
 def budget(epsilon: float, changes: Mapping[str, Any] | None) -> tuple[dict[str, Any], Privacy]:
-    """changes: of a network's settings, so that its run takes the stated time."""
+    """Return a run's settings and its guarantee at DELTA.
+
+    changes: of a network's settings, so that its run takes the stated time.
+    """
     return dict(changes or {}), guarantee(epsilon, DELTA)
 
 
 def answers(prepared: Prepared, made: Made, seed: int) -> dict[str, float]:
-    """What the field measures, against test rows; SDMetrics' diagnosis is against training rows."""
+    """Measure what the field does, against test rows.
+
+    SDMetrics' diagnosis is against training rows.
+    """
     train, _, test = prepared
     frame, schema = made.frame, train.schema
     bins = EqualWidthBins(schema, TVD_BINS, {})
@@ -140,11 +151,11 @@ def answers(prepared: Prepared, made: Made, seed: int) -> dict[str, float]:
 
 
 def given(cells: Sequence[Mapping[str, Any]], epsilon: float) -> pd.DataFrame:
-    """What the networks of a grid were given: rounds, steps of a client and their expected batch,
-    and the ratio of signal to noise to that of the method's own settings on the same rows.
+    """Tabulate what the networks of a grid were given: rounds, a client's steps and batch.
 
-    Signal to noise is the root of the steps times batch / noise multiplier (`core/signal.py`), once
-    the rest of what a method releases is paid for.
+    The batch is the expected one. The last column is the ratio of signal to noise to that of the
+    method's own settings on the same rows. Signal to noise is the root of the steps times batch /
+    noise multiplier (`core/signal.py`), once the rest of what a method releases is paid for.
     """
     lines = {}
     for cell in cells:
@@ -165,7 +176,7 @@ def given(cells: Sequence[Mapping[str, Any]], epsilon: float) -> pd.DataFrame:
 def _signal(
     module: Any, schema: Schema, rows: int, epsilon: float, config: Any
 ) -> tuple[int, int, float]:
-    """Steps, batch, and signal to noise of a client of so many rows."""
+    """Return steps, batch, and signal to noise of a client with this number of rows."""
     domain = module.encoder(schema, config).domain
     plan = partial(module.plan, domain=domain, num_rows=rows, config=config)
     charges = plan(calibrate(plan, Privacy(epsilon, DELTA, reproduction=True)))
@@ -187,8 +198,10 @@ def synthetic(
     rows: int | None = None,
     training: Mapping[str, Any] | None = None,
 ) -> tuple[pd.DataFrame, dict]:
-    """The table of one run and its facts (statement, seconds, bytes, peak memory in GiB); made once
-    and kept."""
+    """Return the table of one run and its facts; made once and kept.
+
+    The facts are statement, seconds, bytes, and peak memory in GiB.
+    """
     samples = prepared(dataset, rows, seed)
     if method in YARDSTICKS:
         return known_rows(method, samples.train.frame, samples.second.frame, seed), {}
@@ -204,13 +217,13 @@ def synthetic(
 
 
 def known_rows(method: str, rows: pd.DataFrame, second: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """What a yardstick hands out in place of synthetic rows."""
+    """Return what a yardstick hands out in place of synthetic rows."""
     known = (rows, second, shuffled(rows, seed))
     return dict(zip(YARDSTICKS, known, strict=True))[method]
 
 
 def entrant_of(method: str) -> Entrant:
-    """The entrant of this name. Raises BadInput for one that does not take part."""
+    """Return the entrant of this name. Raises BadInput for one that does not take part."""
     if method not in ENTRANTS:
         known = ", ".join((*ENTRANTS, *YARDSTICKS))
         raise BadInput(f"method {method!r} does not take part: choose one of {known}.")
@@ -227,10 +240,10 @@ def measure(
     brief: bool = False,
     **run: Any,
 ) -> list[Row]:
-    """The measurements of one run as rows; run: as `synthetic` takes it. table: digest of the table
-    meant.
+    """Return the measurements of one run as rows.
 
-    brief: only what takes seconds, for grids of many runs.
+    run: as `synthetic` takes it. table: digest of the table meant. brief: only what takes seconds,
+    for grids of many runs.
     """
     train, second, test = prepared(dataset, run.get("rows"), seed)
     train.expect(table)
@@ -252,7 +265,7 @@ def measure(
 def labels(
     facts: Mapping[str, Any], epsilon: float = 1.0, partition: str = "iid", n_clients: int = 3
 ) -> Row:
-    """What all rows of a run say of it. facts: of the run, none of known rows."""
+    """Return the labels that all rows of a run share. facts: of the run, none of known rows."""
     if not facts:
         return {"setting": "real", "partition": "none"}
     statement = facts["statement"]
@@ -269,8 +282,10 @@ def labels(
 def measures(
     train: Table, second: Table, test: Table, frame: pd.DataFrame, *, seed: int
 ) -> dict[str, float]:
-    """Measures of a synthetic table that take seconds: distances of columns, pairs and triples,
-    AUC, memberships."""
+    """Measure of a synthetic table what takes seconds.
+
+    These are distances of columns, pairs and triples, AUC, and memberships.
+    """
     real, schema = train.frame, train.schema
     values = {
         "hellinger": fidelity.hellinger(real, frame, schema),
@@ -299,8 +314,7 @@ def more_measures(
     attacks: int,
     judged: Mapping[str, int],
 ) -> dict[str, float]:
-    """The measures of the works that take longer: classifiers, discriminators, clusters,
-    attacks."""
+    """Take the works' measures that take longer: classifiers, discriminators, clusters, attacks."""
     real, schema = train.frame, train.schema
     four = utility.four_classifiers(frame, test.frame, schema, seed=seed)
     bins, target = EqualWidthBins(schema, BINS, {}), schema.names.index(schema.target)
@@ -324,8 +338,10 @@ MIA_ENDS = ("", "_low", "_high", "_advantage", "_caught")
 
 
 def triples(train: Table, frame: pd.DataFrame) -> float:
-    """Workload error (maddock2024) over 32 random triples of columns, numbers in 16 bins of their
-    range."""
+    """Return the workload error (maddock2024) over 32 random triples of columns.
+
+    Numbers are in 16 bins of their range.
+    """
     bins = EqualWidthBins(train.schema, BINS, {})
     levels = bins.domain.levels
     workload = random_workload(len(levels), size=TRIPLES)
@@ -335,8 +351,10 @@ def triples(train: Table, frame: pd.DataFrame) -> float:
 def discriminator_divergence(
     train: Table, second: Table, frame: pd.DataFrame, *, seed: int, judged: Mapping[str, int]
 ) -> float:
-    """Jensen-Shannon divergence (apellaniz2025) between the synthetic rows and real rows that
-    nobody trained on."""
+    """Return the Jensen-Shannon divergence (apellaniz2025) of the synthetic rows from real rows.
+
+    The real rows are those that nobody trained on.
+    """
     points = standardised(pd.concat([second.frame, frame], ignore_index=True), train.schema)
     sizes = divergence.Sizes(**judged)
     real, made = points[: len(second)], points[len(second) :]
@@ -351,13 +369,12 @@ def cells(
     brief: bool = False,
     **lists: Any,
 ) -> list[dict]:
-    """Cells of a grid: every combination of tables, methods, seeds 0, 1, ... and of the values of
-    `lists`.
+    """Return the cells of a grid: tables, methods, seeds 0, 1, ... and the values of `lists`.
 
-    size: of the profile, one of SIZES. lists: of `synthetic`; a single value stands for a list of
-    one. Values that are defaults are left out, so that the grids of several questions share their
-    runs. What a method does not have makes no cell: as published where that is its default, and
-    more clients than it takes.
+    They are all combinations. size: of the profile, one of SIZES. lists: of `synthetic`; a single
+    value stands for a list of one. Values that are defaults are left out, so that the grids of
+    several questions share their runs. What a method does not have makes no cell: as published
+    where that is its default, and more clients than it takes.
     """
     values = [v if isinstance(v, list | tuple) else [v] for v in lists.values()]
     found: dict[str, dict] = {}
@@ -383,7 +400,9 @@ BRIEF, MORE = WORK.constants["brief"], WORK.constants["more"]
 
 
 def version(cell: Mapping[str, Any]) -> str:
-    """The versions that the rows of a cell rest on; where nothing is trained, those of its measures
-    alone."""
+    """Return the versions that the rows of a cell rest on.
+
+    Where nothing is trained, these are the versions of its measures alone.
+    """
     entrant, measured = ENTRANTS.get(cell["method"]), [*BRIEF, *([] if cell.get("brief") else MORE)]
     return names.version(entrant.key if entrant else "", measured)

@@ -76,8 +76,10 @@ SIZES: dict[str, dict[str, Any]] = {
 
 
 def grid_of(model: str, dataset: str) -> dict[str, list]:
-    """Printed hyper-parameter -> candidates (tables 5.2 to 5.4). Raises BadInput for a model or a
-    table that the work does not search."""
+    """Return the published hyper-parameters with their candidates (tables 5.2 to 5.4).
+
+    Raises BadInput for a model or a table that the work does not search.
+    """
     STUDY.method(model)
     check_names(f"{WORK}, search", "table", [dataset], DATASETS)
     printed = _candidates(model)
@@ -94,7 +96,7 @@ def _candidates(model: str) -> pd.DataFrame:
 
 
 def chosen(model: str, dataset: str) -> Parameters:
-    """The setting that the work chose (tables 5.5 and 5.6)."""
+    """Return the setting that the work chose (tables 5.5 and 5.6)."""
     printed = load_values(WORK, PRINTED_SETTINGS[model][0])
     printed = printed[printed["dataset"] == dataset].set_index("metric")["printed"]
     return {name: _value(printed[name]) for name in grid_of(model, dataset)}
@@ -125,8 +127,10 @@ def propose(model: str, dataset: str, *, seed: int, trials: int | None = None) -
 
 
 def _optuna() -> Any:
-    """Return Optuna, silent but for its warnings; imported late, so that the library loads without
-    it."""
+    """Return Optuna, silent but for its warnings.
+
+    It is imported late, so that the library loads without it.
+    """
     with warnings.catch_warnings():
         # tqdm misses widgets that nobody asks for
         warnings.filterwarnings("ignore", "IProgress not found")
@@ -172,8 +176,9 @@ def measure(
     divide: Mapping[str, int] | None = None,
     draw: int | None = None,
 ) -> list[Row]:
-    """Mean log-cluster over clients of one configuration on one split, and the seconds of its
-    training (of the first, where the run is kept).
+    """Return the mean log-cluster over clients of one configuration on one split.
+
+    The seconds of its training are returned as well (of the first, where the run is kept).
 
     Five clients with label skew and no noise. starts: of k-means. table: digest of the one
         meant. rows: a random subsample; min_rows: of the smallest client.
@@ -205,8 +210,10 @@ def client_scores(
     seed: int,
     starts: int = 10,
 ) -> np.ndarray:
-    """Log-cluster of each client's own rows against as many of the synthetic ones, drawn at random;
-    (clients,)."""
+    """Return the log-cluster of each client's own rows against synthetic ones: (clients,).
+
+    For each client as many synthetic rows are drawn at random.
+    """
     scores = []
     for client, part in enumerate(parts):
         drawn = stream(seed, "tuning", client).choice(len(synthetic), len(part), replace=False)
@@ -217,8 +224,11 @@ def client_scores(
 
 
 def configurations(rows: pd.DataFrame, model: str, dataset: str) -> pd.DataFrame:
-    """A line for each configuration in rows: its hyper-parameters, `log_cluster` (mean over splits,
-    `std`, `splits`), and `seconds` of training."""
+    """Tabulate the configurations in rows, with score and seconds of training.
+
+    A line has the hyper-parameters, `log_cluster` (mean over splits), `std`, `splits`, and
+    `seconds`.
+    """
     own = (rows["method"] == model) & (rows["dataset"] == dataset)
     found = rows[(rows["setting"] == "tuning") & own]
     if found.empty or found["profile"].nunique() > 1:
@@ -234,12 +244,12 @@ def configurations(rows: pd.DataFrame, model: str, dataset: str) -> pd.DataFrame
 
 
 def version(cell: Mapping[str, Any]) -> str:
-    """The versions that the rows of a cell rest on."""
+    """Return the versions that the rows of a cell rest on."""
     return names.version(cell["model"], ("log_cluster", "seconds_training"))
 
 
 def _fields(model: str, parameters: Parameters, divide: Mapping[str, int]) -> dict[str, Any]:
-    """The model's settings of a configuration, epochs divided."""
+    """Return the model's settings of a configuration, epochs divided."""
     values = {name: parsed(v) if isinstance(v, str) else v for name, v in parameters.items()}
     values |= {name: math.ceil(values[name] / by) for name, by in divide.items() if name in values}
     return {NAMES[model][name]: value for name, value in values.items()}

@@ -1,5 +1,4 @@
-"""The tables of apellaniz2025 from rows of its cells `judge`: repeats, the marks of its tests,
-table 6.
+"""The tables of apellaniz2025 from its `judge` rows: repeats, the marks of its tests, table 6.
 
 Deviations follow the work: their denominator is n, and its tests take them as they are for
 deviations of samples, which makes its p-values too small. Here they do the same, so that marks mean
@@ -31,20 +30,23 @@ SHARED += ["seed", "profile"]
 
 
 def variants(rows: pd.DataFrame) -> pd.Series:
-    """What is not as published in each row, in words, such as `3 networks`; empty where nothing
-    is."""
+    """Say in words what is not as published in each row, such as `3 networks`.
+
+    The text is empty where nothing differs.
+    """
     return _said(rows, "variant")
 
 
 def _said(rows: pd.DataFrame, part: str) -> pd.Series:
-    """The words of a kind (runs/details.toml) for each row."""
+    """Return the words of a kind (runs/details.toml) for each row."""
     words = {text: said_of(WORK, read_params(text), part) for text in rows["params"].unique()}
     return rows["params"].map(words)
 
 
 def in_print(rows: pd.DataFrame, spread: str = "repeat", variant: str = "") -> pd.DataFrame:
-    """Rows that match the printed cells: `detail` names the nodes' sizes, `seed` is what repeats
-    are counted by.
+    """Return the rows that match the published values.
+
+    `detail` names the nodes' sizes, `seed` is what repeats are counted by.
 
     rows: of `judge`, tidy, of one profile; others are left out.
     spread: `repeat` as published, all measurements of one training (the lowest seed that a cell
@@ -81,8 +83,10 @@ def in_print(rows: pd.DataFrame, spread: str = "repeat", variant: str = "") -> p
 
 
 def tested(cells: pd.DataFrame) -> pd.DataFrame:
-    """Divergences of FedAvg and SDS beside isolated training, synthetic accuracies beside real
-    data, with marks.
+    """Test divergences and accuracies as the work does, and mark them.
+
+    Divergences of FedAvg and SDS are compared with isolated training, synthetic accuracies with
+    real data.
 
     cells: printed values, or the `aggregate` (per node) of rows `in_print`, with mean and std.
         Added: `mean_other` and `std_other` of the reference; `p`, of Welch's one-sided test that
@@ -136,8 +140,10 @@ def _as_printed(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _welch(mean, std, n, other_mean, other_std, other_n) -> np.ndarray:
-    """One-sided p-values that the first mean is lower; 1/2 for equal means without any spread; NaN
-    if untestable."""
+    """Return one-sided p-values that the first mean is lower.
+
+    They are 1/2 for equal means without any spread, and NaN if untestable.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         sides = [
             (side.to_numpy(float) for side in sides)
@@ -151,8 +157,9 @@ def _welch(mean, std, n, other_mean, other_std, other_n) -> np.ndarray:
 
 
 def reciprocal_ranks(cells: pd.DataFrame) -> pd.DataFrame:
-    """Table 6: mean over the nodes of 1/rank of each technique by js_divergence (metric `mrr_js`,
-    column `value`).
+    """Return table 6: the mean reciprocal rank of each technique by js_divergence.
+
+    It is the mean over the nodes of 1/rank (metric `mrr_js`, column `value`).
 
     Ranks are dense, of means rounded to two digits: equal ones share a rank and leave none out. One
     row for each dataset, partition, detail and technique; NaN where a technique or a node is
@@ -172,8 +179,7 @@ def reciprocal_ranks(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def same_people(values: pd.DataFrame) -> pd.DataFrame:
-    """The js_divergence of both tables for each scenario, node and technique, and how far apart
-    they are.
+    """Compare the js_divergence of the two tables for each scenario, node and technique.
 
     The two BRFSS tables are one: the same people in the same order with the same columns, of which
     another is the target. Generators draw the target as any column, and the divergence gives it no
@@ -192,8 +198,10 @@ def same_people(values: pd.DataFrame) -> pd.DataFrame:
 
 
 def readings(printed: pd.DataFrame, ours: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Mean divergences by table, technique and node, printed and from each set of rows `in_print`,
-    by their names."""
+    """Tabulate mean divergences by table, technique and node: published, and from sets of rows.
+
+    The sets are of rows `in_print`, by their names.
+    """
     sets = {
         "printed": printed,
         **{name: aggregate(rows, per_node=True) for name, rows in ours.items()},
@@ -208,8 +216,7 @@ def readings(printed: pd.DataFrame, ours: Mapping[str, pd.DataFrame]) -> pd.Data
 def beside(
     rows: Mapping[str, pd.DataFrame], what: str, metrics: Sequence[str] = (JS,)
 ) -> pd.DataFrame:
-    """Sets of rows of `judge`, by name, beside each other: a line for each technique and set, a
-    column for each node.
+    """Tabulate sets of `judge` rows: a line for each technique and set, a column for each node.
 
     what: the heading of the sets' names. Several measurements of one node are averaged.
     """

@@ -1,8 +1,8 @@
-"""The rows of each work as the cells that its claims are judged on: mean, spread and number of the
-runs of one setting.
+"""The rows of each work as the cells that its claims are judged on.
 
-A claim speaks of runs as the work made them, so variants of ours are left out here. What a cell
-does not have, such as the clients of central data, is missing in it.
+A cell has mean, spread and number of the runs of one setting. A claim speaks of runs as the work
+made them, so variants of ours are left out here. What a cell does not have, such as the clients of
+central data, is missing in it.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ from fedsynth_lib.verdicts.custom.apellaniz_tables import SIZED
 
 
 def summarised(runs: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
-    """A cell for each combination of the axes."""
+    """Summarise the runs in a cell for each combination of the axes."""
     runs = runs.assign(value=runs["value"].astype(float)).sort_values("seed", kind="stable")
     groups = runs.groupby(list(axes), dropna=False)
     cells = groups["value"].agg(
@@ -32,7 +32,7 @@ def summarised(runs: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
 
 
 def _quartiles(values: Sequence[float]) -> float:
-    """The distance of the quartiles; fewer than four values have none."""
+    """Return the distance of the quartiles; fewer than four values have none."""
     return np.subtract(*np.percentile(values, [75, 25])) if len(values) > 3 else np.nan
 
 
@@ -42,8 +42,10 @@ def _martinez(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of_models(cells: pd.DataFrame) -> pd.DataFrame:
-    """Real data have neither a model nor an epsilon; each model's published tables repeat them,
-    once for each epsilon."""
+    """Remove model and epsilon from real data, which have neither.
+
+    Each model's published tables repeat real data, once for each epsilon.
+    """
     real, alone = cells["setting"] == "real", cells["partition"].isin(["none", ""])
     cells = cells.assign(
         method=cells["method"].mask(cells["method"] == "real"),
@@ -77,11 +79,10 @@ def _leitner_finished(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _at_nominal_budgets(cells: pd.DataFrame) -> pd.DataFrame:
-    """Cells of a sweep over budgets as algorithm 4.2 would have them: at least one epoch is
-    trained, whatever the budget.
+    """Return cells of a sweep over budgets as algorithm 4.2 would have them.
 
-    The sweep has one budget more for each table, the smallest that pays for an epoch; budgets below
-    it take its cells.
+    It trains at least one epoch, whatever the budget. The sweep has one budget more for each table,
+    the smallest that pays for an epoch; budgets below it take its cells.
     """
     swept = read_claims("leitner2023")["axes"]["epsilon"]
     others = cells["epsilon"].mask(cells["epsilon"].isin(swept))
@@ -92,9 +93,11 @@ def _at_nominal_budgets(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _associations(cells: pd.DataFrame) -> pd.DataFrame:
-    """Means over the pairs of columns of each method: of the `error`, by which an association is
-    off that of real data, of its `size`, and how often its sign is `turned`, not that of real
-    data."""
+    """Return means over the pairs of columns of each method.
+
+    They are of the `error`, by which an association is off that of real data, of its `size`, and of
+    how often its sign is `turned`, not that of real data.
+    """
     pairs = cells[cells["metric"].isin(["cramers_v", "pearson"])]
     pairs = pairs[pairs["item"].map(lambda pair: len({*pair.split(" x ")}) == 2).astype(bool)]
     place = ["metric", "dataset", "item"]
@@ -108,8 +111,11 @@ def _associations(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def _once(rows: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
-    """Each run once: of several cells of one run, which can differ in their last digits, the same
-    one whatever the order of rows."""
+    """Keep each run once.
+
+    Of several cells of one run, which can differ in their last digits, it keeps the same one
+    whatever the order of rows.
+    """
     return rows.sort_values("cell", kind="stable").drop_duplicates([*axes, "seed"])
 
 
@@ -122,8 +128,10 @@ AS_THE_WORK = ["published", "half the iterations", "half the iterations, weighte
 
 
 def flaim_runs(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of maddock2024 with the work's estimator (AS_THE_WORK), a run of several grids once;
-    annealed rounds are infinite."""
+    """Return maddock2024's rows with the work's estimator (AS_THE_WORK).
+
+    A run of several grids is kept once; annealed rounds are infinite.
+    """
     defaults = {"rounds": None, "participation": 0.1, "beta": None, "local_steps": 1}
     ours = {"measure_share": 0.9, "estimator": "published", "training_rounds": 500}
     rows = with_params(rows, **defaults, **ours)
@@ -231,8 +239,11 @@ def _printed_marks(values: pd.DataFrame) -> pd.DataFrame:
 
 
 class Way(NamedTuple):
-    """How the rows of a work become cells. finished: what follows from several cells. printed: its
-    printed values as cells; without it they go the way of rows."""
+    """How the rows of a work become cells.
+
+    finished: what follows from several cells. printed: its published values as cells; without it
+    they go the way of rows.
+    """
 
     cells: Callable[..., pd.DataFrame]
     finished: Callable[[pd.DataFrame], pd.DataFrame] = lambda cells: cells

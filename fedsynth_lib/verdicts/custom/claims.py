@@ -1,9 +1,9 @@
-"""The conditions of claims that no kind of `vocabulary` says, by the names that the files of claims
-call them.
+"""The conditions of claims that no kind of `vocabulary` says.
 
-Each takes the cells of a claim's rows and the condition, whose `where` and `each` go on to
-`places.wide`, and yields one or several results: what holds where, and the numbers behind it.
-`condition` lists it in CUSTOM; `result` makes the sentence of each.
+They have the names that the files of claims call them. Each takes the cells of a claim's rows and
+the condition, whose `where` and `each` go on to `places.wide`, and yields one or several results:
+what holds where, and the numbers behind it. `condition` lists it in CUSTOM; `result` makes the
+sentence of each.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -42,7 +42,7 @@ def condition(function: Custom) -> Custom:
 
 
 def changed(c: Condition, **changes: Any) -> Condition:
-    """The condition with other values in `where`, or with other fields."""
+    """Return the condition with other values in `where`, or with other fields."""
     own = {each.name for each in fields(Condition)}
     where = {axis: flatten(value) for axis, value in changes.items() if axis not in own}
     others = {name: value for name, value in changes.items() if name in own}
@@ -50,7 +50,7 @@ def changed(c: Condition, **changes: Any) -> Condition:
 
 
 def result(holds: Any, what: str, numbers: Any = ()) -> ConditionResult:
-    """The result of a statement: the share of places in which it holds, and its sentence.
+    """Return the result of a statement: its share of places that hold, and its sentence.
 
     holds: whether it does, of one place or of several. numbers: behind it, by their names.
     """
@@ -62,7 +62,7 @@ def result(holds: Any, what: str, numbers: Any = ()) -> ConditionResult:
 
 
 def listed(numbers: pd.Series) -> str:
-    """The numbers by what tells their places apart."""
+    """Write the numbers, each with what distinguishes its place."""
     words = as_text if numbers.index.names == [None] else partial(label, table=numbers)
     named = map(words, numbers.index)
     return ", ".join(f"{name} {digits(value)}" for name, value in zip(named, numbers, strict=True))
@@ -81,8 +81,9 @@ WORK_COUNTS = 12
 
 @condition
 def penalty_alone_does_not_help(cells: pd.DataFrame, c: Condition) -> Results:
-    """c06: the penalty lowers the error by at most two standard errors, filtering and combining
-    most.
+    """Judge c06: the penalty lowers the error by at most two standard errors.
+
+    Filtering and combining lower it most.
 
     Against NaiveFLAIM and, where it was run, against NaiveFLAIM with the weights that our penalty
     comes with.
@@ -103,15 +104,17 @@ def penalty_alone_does_not_help(cells: pd.DataFrame, c: Condition) -> Results:
 
 
 def run_on(cells: pd.DataFrame, c: Condition) -> list[str]:
-    """The tables of a condition that were run; where none was, the first, which is then missing."""
+    """Return the tables of a condition that were run.
+
+    If none was, it is the first, which is then missing.
+    """
     tables = c.values("dataset")
     return [name for name in tables if (cells["dataset"] == name).any()] or tables[:1]
 
 
 @condition
 def naive_gains_least(cells: pd.DataFrame, c: Condition) -> Results:
-    """c12: the error of NaiveFLAIM falls less than that of others with each doubling of
-    participation."""
+    """Judge c12: NaiveFLAIM's error falls less than others' with each doubling of participation."""
     table = means(cells, changed(c, participation=c.axes["participation"]), [*FLAIM, DISTAIM])
     doublings = np.log2(table.index.get_level_values("participation"))
     gain = pd.Series({name: -np.polyfit(doublings, table[name], 1)[0] for name in table})
@@ -139,8 +142,10 @@ def private_reaches_distaim(cells: pd.DataFrame, c: Condition) -> Results:
 
 @condition
 def best_of_the_federated(cells: pd.DataFrame, c: Condition) -> Results:
-    """c16: AugFLAIM (Private) is best in error and likelihood on most tables, and there or
-    elsewhere its error is within 10 percent of that of DistAIM."""
+    """Judge c16: AugFLAIM (Private) is best in error and likelihood on most tables.
+
+    On each table it is best, or its error is within 10 percent of that of DistAIM.
+    """
     table = means(cells, changed(c, metric=["workload_error", "nll"]), [*FLAIM, DISTAIM])
     ahead = table[PRIVATE] < table.drop(columns=PRIVATE).min(axis=1)
     best = ahead.groupby("dataset", sort=False).all()
@@ -154,8 +159,10 @@ def best_of_the_federated(cells: pd.DataFrame, c: Condition) -> Results:
 
 
 def best_rounds(runs: pd.DataFrame, value: str = "mean") -> pd.DataFrame:
-    """The cells (or runs) of DistAIM and AugFLAIM (Private) at the T of their lowest mean error by
-    table; `longest` T tried."""
+    """Return DistAIM's and AugFLAIM (Private)'s cells (or runs) at their best T.
+
+    Best is the lowest mean error by table; `longest` is the longest T tried.
+    """
     runs = runs[runs["method"].isin([DISTAIM, PRIVATE]) & runs["rounds"].isin(TUNED)]
     keys = ["dataset", "method"]
     errors = runs[runs["metric"] == "workload_error"].groupby([*keys, "rounds"], as_index=False)
@@ -166,8 +173,10 @@ def best_rounds(runs: pd.DataFrame, value: str = "mean") -> pd.DataFrame:
 
 
 def _overhead(cells: pd.DataFrame, c: Condition) -> pd.DataFrame:
-    """Table 3, by table: DistAIM over AugFLAIM (Private) in rounds, traffic, error and
-    likelihood."""
+    """Return table 3, by table: DistAIM over AugFLAIM (Private).
+
+    The ratios are of rounds, traffic, error and likelihood.
+    """
     where = {axis: values for axis, values in c.where.items() if axis != "rounds"}
     best = best_rounds(chosen(cells, where))
     best = pd.concat([best, best.assign(metric="rounds", mean=best["rounds"])])
@@ -194,8 +203,11 @@ def traffic_at_the_best_rounds(cells: pd.DataFrame, c: Condition) -> Results:
 
 @condition
 def gains_at_the_best_rounds(cells: pd.DataFrame, c: Condition) -> Results:
-    """c20: on adult twice the rounds and 1300 times the traffic, as the work counts it, gain 58
-    percent error, 11 percent likelihood."""
+    """Judge c20: what DistAIM gains on adult, and at what cost.
+
+    Twice the rounds and 1300 times the traffic, as the work counts it, gain 58 percent in error and
+    11 percent in likelihood.
+    """
     rounds, traffic, error, nll = _overhead(cells, c).loc["adult"]
     found = {
         "times the rounds": (rounds, 1.5, 3),  # 2 are stated
@@ -277,8 +289,10 @@ def both_win_somewhere(cells: pd.DataFrame, c: Condition) -> Results:
 def _curves(
     cells: pd.DataFrame, c: Condition, axis: str, names: list[str], metrics: Sequence[str], needs=()
 ) -> Iterator[tuple[tuple[str, str], pd.DataFrame]]:
-    """(dataset, metric), and methods by the values of an axis that were run, of the tables that
-    have several; `needs` must be among these values."""
+    """Yield (dataset, metric), and methods by the values of an axis that were run.
+
+    They are of the tables that have several values; `needs` must be among these.
+    """
     rows = chosen(cells, {**{a: v for a, v in c.where.items() if a != axis}, "method": names})
     several = rows.groupby("dataset")[axis].nunique() > 1
     tables = [name for name in c.values("dataset") if several.get(name, False)]
@@ -391,8 +405,10 @@ def copies_with_fedvae_only(cells: pd.DataFrame, c: Condition) -> Results:
 
 @condition
 def ensemble_guesses_the_majority(cells: pd.DataFrame, c: Condition) -> Results:
-    """c31: the ensemble and the dummy attack score what the most frequent class of the real rows
-    gives, on real and on synthetic rows."""
+    """Judge c31: the ensemble and the dummy attack score what guessing the majority class gives.
+
+    The majority class is that of the real rows. This holds on real and on synthetic rows.
+    """
     names, c = ["ad_ens", "ad_dum"], replace(c, across="metric")
     real = means(cells, changed(c, setting="real"), names)
     table = pd.concat([real, means(cells, c, names)])
@@ -403,8 +419,10 @@ def ensemble_guesses_the_majority(cells: pd.DataFrame, c: Condition) -> Results:
 
 @condition
 def pcd_against_central_as_stated(cells: pd.DataFrame, c: Condition) -> Results:
-    """c35: equal under i.i.d. and quantity skew but for a gain with 10 clients, worse under label
-    skew."""
+    """Judge c35: equal under i.i.d. and quantity skew, worse under label skew.
+
+    The exception is a gain with 10 clients under quantity skew.
+    """
     found = tests(cells, c, "central")
     partition, clients = (found.index.get_level_values(a) for a in ("partition", "n_clients"))
     gain = (partition == "quantity_skew") & (clients == 10)
@@ -416,14 +434,17 @@ CONFIGURATIONS = {"fedbn": 36, "fedvae": 30}  # the full grid, and the random dr
 
 
 def _search_cells(cells: pd.DataFrame, c: Condition) -> pd.DataFrame:
-    """The cells of searches with 5 clients under label skew; the configuration is their item."""
+    """Return the cells of searches with 5 clients under label skew.
+
+    The configuration is their item.
+    """
     here = {"setting": c.values("setting"), "partition": ["label_skew"], "n_clients": [5]}
     rows = chosen(cells, {**here, "epsilon": [np.inf], "dataset": c.values("dataset")})
     return rows[rows["method"].isin(MODELS)]
 
 
 def _searched(cells: pd.DataFrame, c: Condition, model: str, *wanted: str) -> pd.DataFrame:
-    """The configurations of a model's searches, once all that are needed are there."""
+    """Return the configurations of a model's searches, once all that are needed are there."""
     table = configurations(cells[cells["method"] == model]).dropna(subset=list(wanted))
     numbers = table["dataset"].value_counts().reindex(c.values("dataset"), fill_value=0)
     if (numbers < CONFIGURATIONS[model]).any():
@@ -451,8 +472,10 @@ def best_settings_of_searches(cells: pd.DataFrame, c: Condition) -> Results:
 
 
 def _sensitivity(cells: pd.DataFrame, c: Condition, model: str, *named: str) -> pd.DataFrame:
-    """Rank, importance and correlation by dataset and hyperparameter, of which the run time is
-    none; those named must be there and vary."""
+    """Return rank, importance and correlation by dataset and hyperparameter.
+
+    The run time is none of these; hyperparameters that are named must be there and vary.
+    """
     cells = _search_cells(cells, c)
     complete = _searched(cells, c, model, SCORE, RUNTIME)[["method", "dataset", "detail"]]
     table = sensitivity(cells.merge(complete)).query("hyperparameter != @RUNTIME")
@@ -467,8 +490,10 @@ def _sensitivity(cells: pd.DataFrame, c: Condition, model: str, *named: str) -> 
 
 @condition
 def weight_decay_leads_in_fedvae(cells: pd.DataFrame, c: Condition) -> Results:
-    """c05: weight decay is of rank 1 with a correlation of 0.5 or more on every dataset; the loss
-    factor follows on bank and cardio."""
+    """Judge c05: weight decay is of rank 1 with a correlation of 0.5 or more on every dataset.
+
+    The loss factor follows on bank and cardio.
+    """
     table = _sensitivity(cells, c, "fedvae", "weight_decay", "loss_factor")
     decay, factor = (table.loc[name] for name in ("weight_decay", "loss_factor"))
     yield result(decay["rank"] == 1, "weight_decay of rank 1", decay["rank"])
@@ -479,8 +504,10 @@ def weight_decay_leads_in_fedvae(cells: pd.DataFrame, c: Condition) -> Results:
 
 @condition
 def aggregation_interval_leads_in_fedbn(cells: pd.DataFrame, c: Condition) -> Results:
-    """c06: the aggregation interval is of rank 1 on two datasets or more; its correlation is
-    slightly positive on adult and strongly negative on cardio."""
+    """Judge c06: the aggregation interval is of rank 1 on two datasets or more.
+
+    Its correlation is slightly positive on adult and strongly negative on cardio.
+    """
     table = _sensitivity(cells, c, "fedbn", "aggregation_interval").loc["aggregation_interval"]
     rank, correlation = table["rank"], table["correlation"]
     yield result((rank == 1).sum() >= 2, "aggregation_interval of rank 1 on two or more", rank)

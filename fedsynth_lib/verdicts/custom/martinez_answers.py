@@ -1,12 +1,16 @@
-"""The numbers behind the research questions of martinez2024 (its section 7.2), ours beside the
-published ones. Cells are what `published.compare` returns."""
+"""Numbers behind martinez2024's research questions (its section 7.2), ours and the published ones.
+
+Cells are what `published.compare` returns.
+"""
 
 import pandas as pd
 
 
 def spans(cells: pd.DataFrame, over: str) -> pd.DataFrame:
-    """2b: mean of the federated cells by division or number of clients (`over`), ours and printed,
-    and how far they span."""
+    """Answer 2b: the mean of the federated cells by division or number of clients (`over`).
+
+    Means are ours and published, with how far they span.
+    """
     federated = cells[cells["setting"] == "federated"]
     means = federated.pivot_table(["ours", "published"], ["dataset", "epsilon"], over)
     for source in means.columns.unique(0):
@@ -15,8 +19,11 @@ def spans(cells: pd.DataFrame, over: str) -> pd.DataFrame:
 
 
 def copies(cells: pd.DataFrame) -> pd.DataFrame:
-    """3a: lowest and highest share nearer to training rows, and how many cells have an exact copy,
-    by table and budget, ours and printed; no number where none was run."""
+    """Answer 3a by table and budget, ours and published: rows nearer to training rows, and copies.
+
+    These are the lowest and highest share nearer to training rows, and how many cells have an exact
+    copy; there is no number where none was run.
+    """
     found = (cells["ours"] == 0).astype("Int64").where(cells["ours"].notna())
     cells = cells.assign(copy=found, printed_copy=(cells["published"] == 0).astype("Int64"))
     kinds = {name: own.groupby(["dataset", "epsilon"]) for name, own in cells.groupby("metric")}
@@ -27,8 +34,11 @@ def copies(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def disclosed(cells: pd.DataFrame) -> pd.DataFrame:
-    """3b: what the vote of attacks loses against real rows, and how far their mean lies above the
-    dummy, by table, division and budget, ours and printed."""
+    """Answer 3b by table, division and budget, ours and published: what the attacks disclose.
+
+    The columns are what the vote of attacks loses against real rows, and how far the attacks' mean
+    is above the dummy.
+    """
     place, table = ["dataset", "partition", "epsilon"], {}
     real = cells[(cells["setting"] == "real") & (cells["metric"] == "ad_ens")].set_index("dataset")
     federated = cells[cells["setting"] == "federated"].set_index([*place, "metric"])

@@ -24,18 +24,23 @@ PAIR = "DistAIM vs AugFLAIM (Private)"  # the method of a printed ratio
 
 
 def as_they_are(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows unchanged."""
     return rows
 
 
 def one_line_a_method(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
-    """Rows with the printed `detail` of their method, where one is published for each method and
-    ours say more."""
+    """Return rows with the published `detail` of their method.
+
+    This applies where one is published for each method and ours say more.
+    """
     return rows.assign(detail=rows["method"].map(values.groupby("method")["detail"].first()))
 
 
 def at_best_rounds(rows: pd.DataFrame, epsilon: float = 1.0) -> pd.DataFrame:
-    """The runs of DistAIM and AugFLAIM (Private) at the T of their lowest mean error by table;
-    `longest` T tried."""
+    """Return the runs of DistAIM and AugFLAIM (Private) at their best T.
+
+    Best is the lowest mean error by table; `longest` is the longest T tried.
+    """
     runs = flaim_runs(rows)
     usual = (runs["partition"] == "cluster_skew") & (runs["participation"] == 0.1)
     usual &= runs["beta"].isna() & (runs["local_steps"] == 1) & (runs["epsilon"] == epsilon)
@@ -74,8 +79,10 @@ def overhead(
 def around_the_last_refit(
     rows: pd.DataFrame, refits: pd.DataFrame, values: pd.DataFrame, *, epsilon: float = 1.0
 ) -> pd.DataFrame:
-    """The likelihoods of table 3 of maddock2024 with both models of DistAIM: the last, which its
-    rows come from, and the one before the work's last refit, whose likelihood is published.
+    """Compare table 3's likelihoods of maddock2024 with both models of DistAIM.
+
+    These are the last, which its rows come from, and the one before the work's last refit, whose
+    likelihood is published.
 
     refits: likelihoods of both models (`item` last and before) of the same runs. One line a table,
     means over seeds, in nats a row, each method at the T of `at_best_rounds`; then the gain of
@@ -109,8 +116,10 @@ def trainings_with_slopes_cut(rows: pd.DataFrame, values: pd.DataFrame) -> pd.Da
 
 
 def counted(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
-    """Counts of a table, which no run makes; classes of its target as table 1 of apellaniz2025
-    names them."""
+    """Return counts of a table, which no run makes.
+
+    Classes of its target are named as in table 1 of apellaniz2025.
+    """
     words = ("class " + rows["item"]).where(rows["metric"] == "class_proportion_percent", "")
     return rows.assign(setting="", detail=words)
 
@@ -125,7 +134,7 @@ def ranks(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
 
 
 def tuned(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
-    """The hyper-parameters of the best configuration of each search that are numbers."""
+    """Return the numeric hyper-parameters of the best configuration of each search."""
     lines, searched = [], sensitivity.configurations(rows)
     for model, dataset in values[["method", "dataset"]].drop_duplicates().to_numpy():
         found = searched[(searched["method"] == model) & (searched["dataset"] == dataset)]
@@ -153,8 +162,9 @@ FINDIFF_TABLES = {"credit_default", "adult", "philadelphia", "bank"}
 
 
 def stated(rows: pd.DataFrame, values: pd.DataFrame) -> pd.DataFrame:
-    """Results that sattarov2024 states in its text, of the sweeps that were run; each row repeats
-    its published place.
+    """Return results that sattarov2024 states in its text, of the sweeps that were run.
+
+    Each row repeats its published place.
 
     The losses of a budget are means over four tables, so a run is a seed that all of them have.
     With fewer than two of these, what there is counts as one run, so that it is shown and not
@@ -184,8 +194,9 @@ def _placed(values: pd.DataFrame, results: dict[str, float]) -> pd.DataFrame:
 
 
 def stated_of_updates(rows: pd.DataFrame) -> dict[str, float]:
-    """What sattarov2024 states about local updates, of rows of the sweep over them, by the names of
-    its values.
+    """Return what sattarov2024 states about local updates, by the names of its values.
+
+    It is of rows of the sweep over local updates.
 
     The best number of updates is where risk, accuracy and fidelity, each scaled to [0, 1] within
     its division, add up to most (risk to least); the threshold under uneven clients is where
@@ -208,8 +219,10 @@ def stated_of_updates(rows: pd.DataFrame) -> dict[str, float]:
 
 
 def stated_of_budget(rows: pd.DataFrame) -> dict[str, float]:
-    """The three changes in percent from no privacy to epsilon 1, mean over tables; less risk is
-    more privacy."""
+    """Return the three changes in percent from no privacy to epsilon 1, mean over tables.
+
+    Less risk is more privacy.
+    """
     change = changes_of_budget(rows).loc[1.0]
     return {
         "privacy_change_percent": -change["risk"],
@@ -219,8 +232,10 @@ def stated_of_budget(rows: pd.DataFrame) -> dict[str, float]:
 
 
 def changes_of_budget(rows: pd.DataFrame) -> pd.DataFrame:
-    """Changes in percent from no privacy to each finite budget (epsilon, metric), mean over
-    tables."""
+    """Return changes in percent from no privacy to each finite budget, mean over tables.
+
+    They are indexed by (epsilon, metric).
+    """
     means = rows.groupby(["metric", "dataset", "epsilon"])["value"].mean().unstack()
     changes = 100 * (means.drop(columns=np.inf).div(means[np.inf], axis=0) - 1)
     return changes.groupby("metric").mean().T
@@ -235,7 +250,7 @@ def _of_all_runs(found: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _tidy(table: pd.DataFrame) -> pd.DataFrame:
-    """A table as rows, with the printed words where it has them."""
+    """Return a table as rows, with the published words where it has them."""
     rows = to_frame(table.to_dict("records"))
     return rows.assign(detail=table["detail"].to_numpy()) if "detail" in table else rows
 
