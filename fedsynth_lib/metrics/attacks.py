@@ -100,11 +100,10 @@ def nearest(
 
 
 def _to_subset(queries, reference, distances, index, subset) -> np.ndarray:
-    """Distance of every query to the nearest row of reference[subset], given its nearest rows of
-    all `reference`.
+    """Return the distance of every query to the nearest row of reference[subset].
 
-    The nearest of the subset is the first of these that lies in it; the few queries of which none
-    does are searched.
+    The nearest rows of all `reference` are given. The nearest of the subset is the first of these
+    that lies in it; the few queries of which none does are searched.
     """
     inside = subset[index]
     found = np.where(inside, distances, np.inf).min(axis=1)
@@ -132,8 +131,10 @@ def _share(to_train: np.ndarray, to_holdout: np.ndarray, tie: float) -> float:
 
 @dataclass(frozen=True)
 class AttackScenario:
-    """An attacker knows `key_length` of a person's quasi-identifiers and wants to know the
-    target."""
+    """What the attacker has: `key_length` of a person's quasi-identifiers.
+
+    The attacker wants to know the target.
+    """
 
     quasi_identifiers: tuple[str, ...]
     key_length: int
@@ -160,8 +161,10 @@ def attribute_disclosure(
     seed: int,
     svm_rows: int = 10_000,
 ) -> dict[str, float]:
-    """Accuracy of each attack (ad_rf, ...) as in `attribute_disclosure_by_key`, mean over the keys
-    of the scenario."""
+    """Return the mean accuracy of each attack (ad_rf, ...) over the keys of the scenario.
+
+    The attacks are those of `attribute_disclosure_by_key`.
+    """
     by_key = attribute_disclosure_by_key(real, synthetic, schema, scenario, seed, svm_rows)
     return pd.DataFrame(by_key.values()).mean().to_dict()
 
@@ -174,8 +177,9 @@ def attribute_disclosure_by_key(
     seed: int,
     svm_rows: int = 10_000,
 ) -> dict[tuple[str, ...], dict[str, float]]:
-    """Key -> accuracy with which classifiers fitted on synthetic rows tell the target of real rows
-    from it (HME20).
+    """Return for each key how accurately synthetic rows disclose the target of real rows (HME20).
+
+    Classifiers are fitted on synthetic rows and predict the target of real rows from the key.
 
     ad_rf, ad_svm, ad_nb, ad_knn, ad_lr: scikit-learn's defaults, inputs as for utility. ad_ens:
     majority vote of the five (a tie goes to the first class). ad_dum: the most frequent class of
@@ -242,8 +246,10 @@ def _guesses(
 def fit_svm(
     inputs: np.ndarray, labels: np.ndarray, most_rows: int, rng: np.random.Generator
 ) -> SVC:
-    """SVC with defaults, from distinct rows and their numbers; a row of weight w may cost w times
-    C."""
+    """Fit an SVC with scikit-learn's defaults to distinct rows and their numbers.
+
+    A row of weight w may cost w times C.
+    """
     inputs, labels, weights, gamma = (
         *_distinct(inputs, labels),
         1 / (inputs.shape[1] * (inputs.var() or 1)),

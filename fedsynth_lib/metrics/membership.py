@@ -1,5 +1,4 @@
-"""Membership inference: was this person's record in the table that the synthetic rows were made
-from?
+"""Membership inference: whether a person's record was in the table that was learned from.
 
 Threat model: the attacker sees the synthetic rows and the schema, holds the complete records of
 some people, half of whom were trained on, and has other real rows of the same population
@@ -28,7 +27,9 @@ DRAWS = 200  # of the bootstrap
 
 
 class Attack(NamedTuple):
-    """auc: 0.5 where nothing is revealed, 1 where members are known; low, high: 95 percent by a
+    """How well an attack finds members.
+
+    auc: 0.5 where nothing is revealed, 1 where members are known; low, high: 95 percent by a
     bootstrap over people.
 
     advantage: the largest difference of true and false positive rates. caught: share of members
