@@ -227,12 +227,10 @@ def _coded(schema: Schema, **frames: pd.DataFrame) -> list[np.ndarray]:
     """Float64 (rows, columns): numbers in their own units, categories as codes."""
     coded = []
     check_columns(schema, **frames)
+    numeric = [column.kind == "numeric" for column in schema.columns]
     for frame in frames.values():
-        rows = UnitRange(schema).transform(frame)
-        for j, column in enumerate(schema.columns):
-            if column.kind == "numeric":
-                rows[:, j] = frame[column.name]
-        coded.append(rows)
+        coded.append(UnitRange(schema).transform(frame))
+        coded[-1][:, numeric] = frame[list(schema.numeric)]
     return coded
 
 

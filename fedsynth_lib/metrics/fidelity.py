@@ -228,20 +228,20 @@ def log_cluster(
 
     Each is the lowest value over G = 2..max_clusters.
 
-    With c the share of real rows overall and s_j that in cluster j: log_cluster          ln( mean_j
-    (s_j - c)^2 )    (Goncalves et al. 2020; the main form) log_cluster_base2    the same with base
-    2 (1 / ln 2 times as much) log_cluster_printed  ln( mean_j (s_j - c) ) as printed in
-    martinez2024, without the square: not defined where
-                         the mean is not positive; the lowest of the defined values, NaN where there
-                         is none (gap 15)
+    With c the share of real rows overall and s_j that in cluster j:
+
+    log_cluster          ln( mean_j (s_j - c)^2 ) (Goncalves et al. 2020; the main form)
+    log_cluster_base2    the same with base 2 (1 / ln 2 times as much)
+    log_cluster_printed  ln( mean_j (s_j - c) ) as printed in martinez2024, without the square: not
+                         defined where the mean is not positive; the lowest of the defined values,
+                         NaN where there is none (gap 15)
 
     The merged rows, numeric columns standardised and categories one-hot, or label codes on another
     scale, are projected by PCA to 85 % of the variance and clustered by k-means (gap 16), see
-    `cluster`. A mean square of 0 (a copy
-    of the rows) is floored at the smallest positive one that two tables of one size can reach, 2 /
-    (max_clusters N^2) for N rows in all. The minimum over G makes the measure lenient, since one G
-    with outliers in a cluster of their own, shared evenly, is enough for a low value, and unsteady:
-    another seed can move it by several units.
+    `cluster`. A mean square of 0 (a copy of the rows) is floored at the smallest positive one that
+    two tables of one size can reach, 2 / (max_clusters N^2) for N rows in all. The minimum over G
+    makes the measure lenient, since one G with outliers in a cluster of their own, shared evenly,
+    is enough for a low value, and unsteady: another seed can move it by several units.
     """
     if scale is None:
         points = _project(standardised_together(schema, real=real, synthetic=synthetic))

@@ -6,8 +6,7 @@ some people, half of whom were trained on, and has other real rows of the same p
 
     closest     how near the nearest synthetic row is (Hayes et al. 2019; Hilprecht et al. 2019)
     calibrated  the same against how near the nearest reference row is, so that a record in a dense
-    region is not
-                suspicious for that (the idea of van Breugel et al. 2023)
+                region is not suspicious for that (the idea of van Breugel et al. 2023)
 """
 
 from typing import NamedTuple

@@ -37,6 +37,7 @@ from fedsynth_lib.tables.schema import Schema
 
 FOUR = ("knn", "mlp", "rf", "ada")  # the classifiers of leitner2023
 FIVE = ("rf", "dt", "lr", "ada", "mlp")  # of sattarov2024
+STUMPS = 50  # of AdaBoost, scikit-learn's default
 LEAVES, FOLDS = (4, 8, 16), 3  # that boosted trees are tuned over
 
 
@@ -329,7 +330,7 @@ def _one_hot_inputs(
 
 
 def boosted_stumps(
-    inputs: np.ndarray, labels: np.ndarray, test_inputs: np.ndarray, *, seed: int, stumps: int = 50
+    inputs: np.ndarray, labels: np.ndarray, test_inputs: np.ndarray, *, seed: int
 ) -> np.ndarray:
     """Return class probabilities (test rows, classes) of AdaBoost in its real-valued form.
 
@@ -350,7 +351,7 @@ def boosted_stumps(
     # as the library drew them, for equal choices between equally good splits
     seeds = np.random.RandomState(seed)
     grown = 0
-    while grown < stumps:
+    while grown < STUMPS:
         grown += 1
         stump = DecisionTreeClassifier(
             max_depth=1, random_state=seeds.randint(np.iinfo(np.int32).max)
