@@ -258,7 +258,8 @@ def log_cluster(
         warnings.simplefilter("ignore", ConvergenceWarning)
         for number in range(2, min(max_clusters, len(points)) + 1):
             labels = cluster(points, sample, weights, number, seed, starts).labels_
-            gap = _real_shares(labels, is_real) - is_real.mean()
+            held, size = np.bincount(labels, weights=is_real), np.bincount(labels)
+            gap = held[size > 0] / size[size > 0] - is_real.mean()
             squares.append(np.mean(gap**2))
             means.append(gap.mean())
     standard = float(np.log(max(min(squares), 2 / (max_clusters * len(points) ** 2))))
@@ -277,12 +278,6 @@ def _project(rows: np.ndarray) -> np.ndarray:
     Float32 (rows, components).
     """
     return PCA(0.85, svd_solver="covariance_eigh").fit_transform(rows)
-
-
-def _real_shares(labels: np.ndarray, is_real: np.ndarray) -> np.ndarray:
-    """Share of real rows in each cluster that has rows."""
-    size = np.bincount(labels)
-    return (np.bincount(labels, weights=is_real) / np.maximum(size, 1))[size > 0]
 
 
 def lightweight_coreset(

@@ -246,9 +246,8 @@ class Container:
         """
         if self.types is None:
             return self
-        kept = [column for column in form.columns if column.name not in form.left_out]
         notes = {each.name: each.metadata for each in self.types}
-        fields = [pa.field(c.name, _checked_type(c), metadata=notes.get(c.name)) for c in kept]
+        fields = [pa.field(c.name, _checked_type(c), metadata=notes.get(c.name)) for c in form.kept]
         return replace(self, types=pa.schema(fields))
 
     def raw(
@@ -329,16 +328,15 @@ class Container:
         """
         if quote_formulas:
             self.check_quoting()
-        columns = {column.name: column for column in form.columns}
         if self.types is not None:
             arrays = self._arrays(frame, form)
             sink = io.BytesIO()
             parquet.write_table(pa.Table.from_arrays(arrays, names=list(frame.columns)), sink)
             return sink.getvalue()
-        written = {name: columns[name].texts(frame[name]) for name in frame.columns}
+        written = {name: form[name].texts(frame[name]) for name in frame.columns}
         if quote_formulas:
             written = {
-                f"'{name}" if is_formula(name) else name: columns[name].quoted(
+                f"'{name}" if is_formula(name) else name: form[name].quoted(
                     texts, frame[name].isna()
                 )
                 for name, texts in written.items()
@@ -358,9 +356,8 @@ class Container:
         numbers and of codes for a missing one is all text.
         """
         if self.types is None:
-            columns = {column.name: column for column in form.columns}
             mixed = [n for n in rows if pd.api.types.infer_dtype(rows[n]).startswith("mixed")]
-            texts = {name: columns[name].texts(rows[name]).replace("", None) for name in mixed}
+            texts = {name: form[name].texts(rows[name]).replace("", None) for name in mixed}
             return rows.assign(**texts).reset_index(drop=True)
         merged = {column.name for column in form.columns if column.other}  # `other` is a text
         found = {}
@@ -372,9 +369,8 @@ class Container:
         return pd.DataFrame(found)
 
     def _arrays(self, rows: pd.DataFrame, form: Form) -> list[pa.Array]:
-        columns = {column.name: column for column in form.columns}
         return [
-            _coded(_array(rows[name], columns[name], self.types.field(name).type), columns[name])
+            _coded(_array(rows[name], form[name], self.types.field(name).type), form[name])
             for name in rows
         ]
 
@@ -483,12 +479,12 @@ def _refuse_twins(path: Path, names: Sequence[str]) -> None:
         raise BadInput(f"{path}: two columns are called {twice[0]!r}; rename one of them.")
 
 
-def _first_lines(path: Path, container: Container, most: int = 5) -> list[list[str]]:
+def _first_lines(path: Path, container: Container) -> list[list[str]]:
     text = io.TextIOWrapper(_opened(path), container.encoding, errors="replace", newline="")
     with refusing(path), text as stream:
         try:
             lines = csv.reader(stream, delimiter=container.separator, skipinitialspace=True)
-            return list(islice(filter(None, lines), most))
+            return list(islice(filter(None, lines), 5))
         except csv.Error:  # a field beyond all measure: not cut by this separator
             return []
 

@@ -76,17 +76,6 @@ def find_local(folder: str, file: File) -> tuple[Path, str] | None:
     return None
 
 
-def addresses(folder: str, file: File) -> list[str]:
-    """Return where a file can be downloaded from.
-
-    The mirror comes first if it is a URL, then the official addresses.
-    """
-    remote = (
-        [f"{mirror()}/{folder}/{name}" for name in stored_names(file)] if "://" in mirror() else []
-    )
-    return remote + list(file.urls)
-
-
 def locate(
     entry: Entry, names: tuple[str, ...], otherwise: tuple[str, ...] = ()
 ) -> tuple[list[Path], list[str]]:
@@ -121,10 +110,11 @@ def locate(
 def fetch(folder: str, file: File, tried: list[str]) -> Path | None:
     """Download a file into data/raw and return its path; None where it cannot be had.
 
-    The reason is added to `tried`. Raises BadInput where an address gives something with another
-    checksum.
+    The mirror comes first if it is a URL, then the official addresses. Why one fails is added to
+    `tried`. Raises BadInput where an address gives something with another checksum.
     """
-    for url in addresses(folder, file):
+    names = stored_names(file) if "://" in mirror() else []
+    for url in (*(f"{mirror()}/{folder}/{name}" for name in names), *file.urls):
         host = urlsplit(url).netloc
         if host in _unreachable:
             tried.append(f"{url} (host not reachable)")

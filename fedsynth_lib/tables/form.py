@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from datetime import date, time
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,10 @@ class Form:
         """Names of all columns."""
         return tuple(column.name for column in self.columns)
 
+    def __getitem__(self, name: str) -> FileColumn:
+        """Return the column of this name."""
+        return self.between.known[name]
+
     @property
     def labels(self) -> tuple[str, ...]:
         """The columns of categories."""
@@ -166,6 +171,11 @@ class Form:
         return (*self.ignored, *dropped)
 
     @property
+    def kept(self) -> list[FileColumn]:
+        """The columns that synthetic rows have."""
+        return [column for column in self.columns if column.name not in self.left_out]
+
+    @property
     def unsourced(self) -> list[str]:
         """The modelled columns whose declaration does not say where it is documented."""
         return [c.name for c in self.columns if c.modelled is not None and not c.source]
@@ -177,7 +187,7 @@ class Form:
         Entries are decimals, format, scale and so on, but not ranges and categories. A draft reads
         these from rows.
         """
-        kept = [column for column in self.columns if column.name not in self.left_out]
+        kept = self.kept
         found = {entry: [c.name for c in kept if getattr(c, entry)] for entry in WAYS_OF_WRITING}
         found["decimals"] = [c.name for c in kept if c.decimals is not None and not c.written]
         found["step"] = [c.name for c in kept if c.step is not None]
@@ -213,9 +223,10 @@ class Form:
     @property
     def formulas(self) -> list[str]:
         """The texts in synthetic rows that a spreadsheet would run."""
-        kept = [column for column in self.columns if column.name not in self.left_out]
         texts = [
-            text for c in kept for text in (c.name, *c.categories, *c.codes, c.value, c.pattern)
+            text
+            for c in self.kept
+            for text in (c.name, *c.categories, *c.codes, c.value, c.pattern)
         ]
         return [text for text in dict.fromkeys(texts) if is_formula(text)]
 
@@ -381,7 +392,7 @@ class Counted:
         The last of these is NO_VALUE, which methods know to be nobody's neighbour.
         """
         column = gaps.number
-        bins = [f"{low:.12g} to {high:.12g}" for low, high in self._pairs(column.name)]
+        bins = [f"{low:.12g} to {high:.12g}" for low, high in pairwise(self.edges[column.name])]
         numbered = (f"{number}: {text}" for number, text in enumerate(bins))
         return Column(
             column.name,
@@ -390,9 +401,6 @@ class Counted:
             source=column.source,
             from_rows=column.from_rows,
         )
-
-    def _pairs(self, name: str) -> Iterable[tuple[float, float]]:
-        return zip(self.edges[name][:-1], self.edges[name][1:], strict=True)
 
     def _bins(self, gaps: Gaps) -> EqualWidthBins:
         name = gaps.number.name
@@ -509,11 +517,6 @@ def _rule_toml(rule: Rule) -> str:
 def _toml(value: Any) -> str:
     """JSON is TOML, as long as nothing outside the basic plane is escaped."""
     return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
-
-
-def schema_from(document: Mapping[str, Any], name: str) -> Schema:
-    """Return the schema in a parsed file, as `form_from`."""
-    return form_from(document, name).schema
 
 
 def _column(entry: Any, source: str, name: str) -> FileColumn | str:

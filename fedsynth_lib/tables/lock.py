@@ -21,12 +21,9 @@ from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import project_root, write_atomically
 from fedsynth_lib.tables.load import load_table
 from fedsynth_lib.tables.registry import REGISTRY, Entry, entry
-from fedsynth_lib.tables.schema import Schema
 
 
-def table_digest(
-    key_or_path: str | Path, *, work: str | None = None, schema: Schema | str | Path | None = None
-) -> str:
+def table_digest(key_or_path: str | Path, *, work: str | None = None) -> str:
     """Return the digest of what `load_table` gives for the same arguments.
 
     Of a registered table it is the locked one, and the table is not loaded.
@@ -36,7 +33,7 @@ def table_digest(
     """
     if locked := _lock_of(str(key_or_path), work):
         return locked["digest"]
-    return load_table(key_or_path, work=work, schema=schema).digest
+    return load_table(key_or_path, work=work).digest
 
 
 def reachable(

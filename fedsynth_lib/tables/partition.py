@@ -41,10 +41,8 @@ def split_clients(table: Table, partition: str, num_clients: int, *, seed: int, 
     check_clients(len(table.frame), num_clients, table.key)
     checked_seed(seed)
     divide = PARTITIONS[partition]
-    allowed = [
-        p.name for p in inspect.signature(divide).parameters.values() if p.kind == p.KEYWORD_ONLY
-    ]
-    allowed = [name for name in allowed if name not in ("rng", "seed")]
+    every = inspect.signature(divide).parameters.values()
+    allowed = [p.name for p in every if p.kind == p.KEYWORD_ONLY and p.name not in ("rng", "seed")]
     allowed += ["column"] * (divide in (label_skew, by_column, by_strata))
     for name in options:
         if name not in allowed:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.tables.form import schema_from
+from fedsynth_lib.tables.form import form_from
 from fedsynth_lib.tables.schema import Column, Schema, closest, read_toml
 
 SCHEMAS = Path(__file__).parent / "schemas"
@@ -192,7 +192,7 @@ def entry_from_toml(path: Path) -> Entry:
         key=path.stem,
         title=table.get("title", path.stem),
         path=path,
-        schema=schema_from(document, str(path)),
+        schema=form_from(document, str(path)).schema,
         file_columns=tuple(column["name"] for column in document["column"]),
         reader=from_toml(Reader, document.get("reader", {}), path),
         files={file.name: file for file in files},
