@@ -236,7 +236,7 @@ def test_rows_of_one_class_let_every_attack_guess_it():
 
 def test_ties_of_the_vote_go_to_the_first_class():
     inputs, labels = np.array([[0.0], [1.0], [2.0]] * 10), np.array([0, 1, 2] * 10)
-    guesses = attacks._guesses(inputs, labels, np.array([[0.0], [1.0], [2.0], [0.5]]), 0, 100)
+    guesses = attacks._guesses(inputs, labels, np.array([[0.0], [1.0], [2.0], [0.5]]), 0)
     votes = np.array([guesses[name] for name in ATTACKS])
     expected = [np.bincount(column, minlength=3).argmax() for column in votes.T]
     assert guesses["ens"].tolist() == expected and guesses["ens"].tolist()[:3] == [0, 1, 2]

@@ -16,7 +16,7 @@ from matplotlib.text import Text
 from fedsynth_lib.figures import labels
 from fedsynth_lib.figures.bars import client_bars
 from fedsynth_lib.figures.distributions import _categories, distributions
-from fedsynth_lib.figures.heatmap import association_maps
+from fedsynth_lib.figures.heatmap import heatmap
 from fedsynth_lib.figures.save import save_figure
 from fedsynth_lib.figures.style import use_style
 from fedsynth_lib.tables.schema import Column, Schema
@@ -57,7 +57,7 @@ def pictures(*columns: Column) -> dict:
     square = pd.DataFrame(np.eye(len(names)), names, names)
     return {
         "distributions": distributions(rows, Schema(columns), {"aim": rows}),
-        "maps": association_maps(square, {"AIM": square}),
+        "maps": heatmap({"real": square, "AIM": square}, scale=(-1, 1)),
         "bars": client_bars(rows[names[0]], {"iid": [np.arange(30), np.arange(30, 60)]}),
     }
 

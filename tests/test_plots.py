@@ -14,7 +14,7 @@ from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.figures import distributions as columns
 from fedsynth_lib.figures.bars import bars, client_bars
 from fedsynth_lib.figures.beside import beside_print
-from fedsynth_lib.figures.heatmap import association_distances, association_maps, heatmap, squares
+from fedsynth_lib.figures.heatmap import association_distances, heatmap, squares
 from fedsynth_lib.figures.points import TWO_ERRORS, boxes, lines, points, ranked, slopes
 from fedsynth_lib.figures.style import Look, look
 from fedsynth_lib.printed import published
@@ -140,7 +140,8 @@ def test_bars_stand_side_by_side_and_say_small_numbers():
 
 def test_heat_maps_share_one_scale_and_one_order():
     real = pd.DataFrame([[1, 0.5], [0.5, 1]], index=["a", "b"], columns=["a", "b"])
-    fig = association_maps(real, {"FedBN": -0.2 * real.loc[["b", "a"], ["b", "a"]]})
+    tables = {"real": real, "FedBN": -0.2 * real.loc[["b", "a"], ["b", "a"]]}
+    fig = heatmap(tables, scale=(-1, 1), label="association")
     maps = [ax.collections[0] for ax in fig.axes[:2]]
     assert {found.get_clim() for found in maps} == {(-1, 1)}
     assert maps[1].get_array().data.ravel().tolist() == [-0.2, -0.1, -0.1, -0.2]

@@ -9,7 +9,7 @@ import pytest
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.tables.encode import EqualWidthBins
-from fedsynth_lib.tables.form import Form, read_form, schema_from
+from fedsynth_lib.tables.form import Form, form_from, read_form
 from fedsynth_lib.tables.load import available, load_table
 from fedsynth_lib.tables.registry import (
     REGISTRY,
@@ -247,7 +247,8 @@ def test_the_mark_is_data_and_no_content():
     column = schema["fnlwgt"]
     assert repr(column) == repr(replace(column, from_rows=False))
     assert (
-        schema_from(tomllib.loads(Form.of(schema).to_toml()), "again").from_rows == schema.from_rows
+        form_from(tomllib.loads(Form.of(schema).to_toml()), "again").schema.from_rows
+        == schema.from_rows
     )
     assert Column("x", "numeric", 0, 1, source=READ_FROM_ROWS).from_rows
     numeric = View(categorical=("capital-loss",)).schema(schema)["capital-loss"]

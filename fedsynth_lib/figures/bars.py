@@ -47,7 +47,7 @@ def bars(
             heights = table[level].to_numpy(float)
             drawn = ax.bar(spots + beside, heights, width, bottom=bottom, **shape)
             if numbers:
-                ax.bar_label(drawn, [_short(value) for value in heights], fontsize=6)
+                ax.bar_label(drawn, [f"{n:.0f}" if n >= 0.5 else "<1" for n in heights], fontsize=6)
                 ax.margins(y=0.15)
             bottom = bottom + heights if stacked else bottom
         ax.set_title(text.short(name, keep="\n"))
@@ -60,10 +60,6 @@ def bars(
         handles = [Patch(label=level, **shape) for level, shape in zip(levels, shapes, strict=True)]
         style.legend(fig, handles)
     return fig
-
-
-def _short(value: float) -> str:
-    return f"{value:.0f}" if value >= 0.5 else "<1"
 
 
 def client_bars(labels: pd.Series, partitions: Mapping[str, Sequence[np.ndarray]]) -> Figure:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullLocator
+from matplotlib.ticker import NullLocator
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.figures import style
@@ -149,17 +149,14 @@ def _scale(ax: Axes, metric: str, scale: str) -> None:
     """Set a logarithmic axis with plain numbers; draw a dashed line at one half if that is best."""
     if metric in MEASURES and MEASURES[metric].better == "half":
         ax.axhline(0.5, color=GREY, linestyle="--", linewidth=0.8)
-    if scale == "linear":
-        return
-    if scale == "symlog":  # 0 is to be seen
+    if scale == "log":
+        style.plain_log(ax)
+    elif scale == "symlog":  # 0 is to be seen
         ax.set_yscale("symlog", linthresh=0.01)
         ax.margins(y=0.12)
         ax.set_ylim(bottom=-0.002)
-    else:
-        ax.set_yscale("log")
-        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=6))
-    ax.yaxis.set_major_formatter("{x:g}")
-    ax.yaxis.set_minor_locator(NullLocator())
+        ax.yaxis.set_major_formatter("{x:g}")
+        ax.yaxis.set_minor_locator(NullLocator())
 
 
 def _ticks(ax: Axes, places: Sequence[tuple], column: str, names: Mapping[Any, str]) -> None:

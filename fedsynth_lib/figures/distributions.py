@@ -170,7 +170,6 @@ def histograms(
     *,
     columns: int = 3,
     x_label: str = "",
-    y_label: str = "share of rows",
     means: Mapping[str, pd.Series] | None = None,
     share: bool = False,
     centred: bool = False,
@@ -196,7 +195,7 @@ def histograms(
             ax.axvline(mean, color=colour, linewidth=0.8)
         most = edges[np.searchsorted(table.iloc[:, 0].cumsum(), 0.999) + 1]
         ax.set(title=title, xlabel=x_label, xlim=(edges[0], most))
-        ax.set_ylabel(y_label if number % columns == 0 else "")
+        ax.set_ylabel("share of rows" if number % columns == 0 else "")
     style.legend(fig, _handles(str(table.columns[0]), looks))
     return fig
 

@@ -49,26 +49,16 @@ def heatmap(
     return fig
 
 
-def association_maps(
-    real: pd.DataFrame, synthetic: Mapping[str, pd.DataFrame], *, name: str = "real"
-) -> Figure:
-    """Matrices of associations of real and of synthetic tables, in [-1, 1].
-
-    real, synthetic: square frames, as the association metric makes them. name: of `real`.
-    """
-    return heatmap({name: real, **synthetic}, scale=(-1, 1), label="association")
-
-
 def pair_maps(
     real: pd.DataFrame, schema: Schema, synthetic: Mapping[str, pd.DataFrame], *, name: str = "real"
 ) -> Figure:
-    """As `association_maps`, of tables; takes what `distributions` takes."""
+    """Draw the associations of all pairs of columns; takes what `distributions` takes."""
     names = list(schema.names)
-    real, *made = (
-        pd.DataFrame(associations(frame, schema), names, names)
-        for frame in (real, *synthetic.values())
-    )
-    return association_maps(real, dict(zip(synthetic, made, strict=True)), name=name)
+    maps = {
+        title: pd.DataFrame(associations(frame, schema), names, names)
+        for title, frame in {name: real, **synthetic}.items()
+    }
+    return heatmap(maps, scale=(-1, 1), label="association")
 
 
 def squares(rows: pd.DataFrame, metric: str, names: Sequence[str]) -> dict[str, pd.DataFrame]:

@@ -124,38 +124,44 @@ def _marks(
 
     beside: from the first hue to the last.
     """
+    moved = {
+        name: beside * (number / max(1, len(looks) - 1) - 0.5) for number, name in enumerate(looks)
+    }
+
+    def spots(among: pd.DataFrame, name: str) -> tuple[pd.Series, pd.Series]:
+        own = among[among[hue] == name]
+        spot = own["place"].map(order.index) + moved[name]
+        return (spot, own["value"]) if across else (own["value"], spot)
+
     if every:
-        for number, (name, look) in enumerate(looks.items()):
-            own = rows[rows[hue] == name]
-            spot = own["place"].map(order.index) + beside * (number / max(1, len(looks) - 1) - 0.5)
-            at = (spot, own["value"]) if across else (own["value"], spot)
-            ax.plot(*at, **style.mark(look, linestyle="", markersize=3.5, alpha=0.7))
+        for name, look in looks.items():
+            shape = style.mark(look, linestyle="", markersize=3.5, alpha=0.7)
+            ax.plot(*spots(rows, name), **shape)
         looks = {
             name: Look(look.colour, "_" if across else "|", "none") for name, look in looks.items()
         }
     elif interval and interval[0] == "se":
         size = rows.groupby(["place", hue])["value"].transform("size")
-        for number, (name, look) in enumerate(looks.items()):
-            own = rows[(rows[hue] == name) & size.gt(1) & size.lt(FEWEST_IN_BAND)]
-            spot = own["place"].map(order.index) + beside * (number / max(1, len(looks) - 1) - 0.5)
-            style.dots(ax, *(spot, own["value"]) if across else (own["value"], spot), look)
+        few = rows[size.gt(1) & size.lt(FEWEST_IN_BAND)]
+        for name, look in looks.items():
+            style.dots(ax, *spots(few, name), look)
     spans = None if every or not interval else _spans(*interval)
     ax.grid(False, axis="x" if across else "y")  # of the groups
-    for number, (name, look) in enumerate(looks.items()):
+    for name, look in looks.items():
         own = rows[(rows[hue] == name) & rows["value"].notna()]
-        moved = beside * (number / max(1, len(looks) - 1) - 0.5)
         middle, bars = np.full(len(order), np.nan), []
         for place, values in own.groupby("place")["value"]:
             at = order.index(place)
-            middle[at] = _root_mean_square(values) if centre == "rms" else values.agg(centre)
+            rms = centre == "rms"
+            middle[at] = np.sqrt(np.mean(values**2)) if rms else values.agg(centre)
             if spans and len(values) > 1:
-                bars.append([(at + moved, end) for end in spans(values)])
+                bars.append([(at + moved[name], end) for end in spans(values)])
         shape = {"color": look.colour, "linewidth": 0.9}
         marks = {"marker": look.marker, "linestyle": look.line or "none"}
         marks |= {"markersize": 10 if every else 4, "markeredgewidth": 0.675}
         if look.published:
             marks["markerfacecolor"] = "white"
-        line = np.column_stack([np.arange(len(order)) + moved, middle])
+        line = np.column_stack([np.arange(len(order)) + moved[name], middle])
         for drawn, more in ((line, marks), *((bar, {}) for bar in bars)):
             x, y = np.transpose(drawn)
             ax.plot(*(x, y) if across else (y, x), **shape, **more)
@@ -176,10 +182,6 @@ def _spans(kind: str, level: float) -> Callable[[pd.Series], tuple[float, float]
         return values.mean() - half, values.mean() + half
 
     return ends
-
-
-def _root_mean_square(values: pd.Series) -> float:
-    return float(np.sqrt(np.mean(np.square(values))))
 
 
 def lines(

@@ -245,6 +245,7 @@ def strongest_attacks(lines: pd.DataFrame, known: Sequence[str]) -> Figure:
 
 # --- searches ------------------------------------------------------------------------------------
 
+SCORE = "log_cluster"  # of a configuration; lower is better
 SHADES = plt.get_cmap("viridis")
 PALEST = 0.93  # of SHADES: its last yellow is too light for a line
 # share of the distance between two candidates over which the lines through one of them are spread
@@ -260,8 +261,6 @@ def parallel_coordinates(
     tables: Mapping[str, pd.DataFrame],
     grids: Mapping[str, Mapping[str, Sequence]],
     printed: Mapping[str, Mapping[str, object]] | None = None,
-    *,
-    score: str = "log_cluster",
 ) -> Figure:
     """Draw an axis for each hyper-parameter, the last one the score, a panel for each dataset.
 
@@ -278,8 +277,8 @@ def parallel_coordinates(
     chosen = False
     for ax, (dataset, table) in zip(axes, tables.items(), strict=True):
         grid = grids[dataset]
-        heights = _heights(dataset, table, grid, score)
-        scores = table[score].to_numpy()
+        heights = _heights(dataset, table, grid)
+        scores = table[SCORE].to_numpy()
         margin = 0.06 * np.ptp(scores) or 0.5
         scale = Normalize(scores.min() - margin, scores.max() + margin)
         paths = np.column_stack([heights, scale(scores)])  # (configurations, axes)
@@ -288,11 +287,11 @@ def parallel_coordinates(
             colour = SHADES(PALEST * float(shade(scores[row])))
             ax.plot(paths[row], color=colour, linewidth=0.8, alpha=0.9)
         chosen |= _chosen(ax, table, paths, (printed or {}).get(dataset))
-        _best(ax, table, paths, scale, score)
+        _best(ax, table, paths, scale)
         _parameter_axes(ax, grid, scale)
         best = f"best {scores.min():.2f}"
         ax.set_title(f"{dataset}: {len(table)} configurations, {best}", loc="left")
-        names = [name.replace("_", "\n") for name in grid] + [score.replace("_", "-\n")]
+        names = [name.replace("_", "\n") for name in grid] + [SCORE.replace("_", "-\n")]
         ax.set_xticks(range(len(names)), names if ax is axes[-1] else [""] * len(names))
     entries = [Line2D([], [], color=VERMILLION, linewidth=2.2, marker="o", label="best of ours")]
     if chosen:
@@ -302,15 +301,13 @@ def parallel_coordinates(
     return fig
 
 
-def _heights(
-    dataset: str, table: pd.DataFrame, grid: Mapping[str, Sequence], score: str
-) -> np.ndarray:
+def _heights(dataset: str, table: pd.DataFrame, grid: Mapping[str, Sequence]) -> np.ndarray:
     """Where each configuration crosses each parameter's axis, 0 to 1; (configurations, parameters).
 
     Candidates stand at equal distances. Lines through one of them are fanned out, the best lowest,
     so that none hides another.
     """
-    if table.empty or (absent := [name for name in [*grid, score] if name not in table]):
+    if table.empty or (absent := [name for name in [*grid, SCORE] if name not in table]):
         what = "is empty" if table.empty else f"has no column {absent[0]!r}"
         raise BadInput(
             f"{dataset}: the table of configurations {what}: make it from the rows of a search."
@@ -321,7 +318,7 @@ def _heights(
         if places.isna().any():
             wrong = table.loc[places.isna(), name].iloc[0]
             raise BadInput(f"{dataset}: {name} is {wrong}, which is not in its grid.")
-        order = table[score].groupby(places).rank(method="first")
+        order = table[SCORE].groupby(places).rank(method="first")
         count = places.map(places.value_counts())
         heights[:, axis] = (places + FAN * ((order - 0.5) / count - 0.5) + 0.5) / len(candidates)
     return heights
@@ -345,14 +342,14 @@ def _chosen(
     return len(tried) > 0
 
 
-def _best(ax: Axes, table: pd.DataFrame, paths: np.ndarray, scale: Normalize, score: str) -> None:
+def _best(ax: Axes, table: pd.DataFrame, paths: np.ndarray, scale: Normalize) -> None:
     """Draw the best configuration, and the error of its score."""
-    best, last = int(table[score].to_numpy().argmin()), paths.shape[1] - 1
+    best, last = int(table[SCORE].to_numpy().argmin()), paths.shape[1] - 1
     thick = {"color": VERMILLION, "linewidth": 2.2, "marker": "o", "markersize": 4}
     ax.plot(paths[best], zorder=4, clip_on=False, path_effects=RIM, **thick)
     if "splits" in table and table["splits"].iloc[best] > 1:
         error = 2 * table["std"].iloc[best] / np.sqrt(table["splits"].iloc[best])
-        ends = np.clip(scale(table[score].iloc[best] + np.array([-error, error])), 0, 1)
+        ends = np.clip(scale(table[SCORE].iloc[best] + np.array([-error, error])), 0, 1)
         ax.plot([last, last], ends, color=VERMILLION, linewidth=3, alpha=0.5, zorder=3)
 
 

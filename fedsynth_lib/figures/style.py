@@ -17,6 +17,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator, NullLocator
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.figures import labels
@@ -221,6 +222,14 @@ def mark(style: Look, **changes: Any) -> dict[str, Any]:
 def handle(style: Look, label: str, **changes: Any) -> Line2D:
     """Make an entry of a legend."""
     return Line2D([], [], label=label, **mark(style, **changes))
+
+
+def plain_log(ax: Axes) -> None:
+    """Set a logarithmic axis of values, with plain numbers at 1, 2 and 5 of each power of ten."""
+    ax.set_yscale("log")
+    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=6))
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_formatter("{x:g}")
 
 
 def dots(ax: Axes, x: Sequence[float], y: Sequence[float], look: Look) -> None:

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator, NullLocator
+from matplotlib.ticker import NullLocator
 
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.figures import style
@@ -239,10 +239,7 @@ def _axis(ax: Axes, panel: Panel, values: pd.Series) -> None:
     if panel.log:
         ax.set_xscale("log")
     if panel.log_y:
-        ax.set_yscale("log")
-        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=6))
-        ax.yaxis.set_minor_locator(NullLocator())
-        ax.yaxis.set_major_formatter("{x:g}")
+        style.plain_log(ax)
     swept = np.unique(values.dropna())
     if not len(swept):
         ax.set_xticks([])

@@ -1,5 +1,4 @@
-"""What a synthetic table gives away, by attacks (Giomi et al. 2023): singling out, linkability,
-inference.
+"""Attacks on synthetic tables: singling out, linkability, inference (Giomi et al. 2023).
 
 Each attack is made three times: with the synthetic rows on rows that were trained on (main), with
 blind guesses on the same rows (baseline), and with the synthetic rows on rows that nobody trained
@@ -38,6 +37,7 @@ class Rate(NamedTuple):
 
     @classmethod
     def of(cls, successes: int, attacks: int) -> "Rate":
+        """Return Wilson's 95 percent interval of the success rate, as its centre and half-width."""
         total = attacks + Z**2
         spread = np.sqrt(successes * (attacks - successes) / attacks + Z**2 / 4)
         return cls(float((successes + Z**2 / 2) / total), float(Z / total * spread))
@@ -79,8 +79,10 @@ class Risk:
 
 
 class Predicates(NamedTuple):
-    """Conditions that must hold together, a line for each attack: columns, indices into OPERATORS,
-    and values."""
+    """Conditions that must hold together, one line per attack.
+
+    Columns, indices into OPERATORS, and values.
+    """
 
     columns: np.ndarray
     operators: np.ndarray
@@ -101,6 +103,7 @@ class Predicates(NamedTuple):
         return counts
 
     def take(self, chosen: np.ndarray) -> "Predicates":
+        """Return the predicates of the chosen attacks."""
         return Predicates(*(each[chosen] for each in self))
 
 
@@ -115,8 +118,9 @@ def singling_out(
     attacks: int = 500,
     columns: int = 3,
 ) -> Risk:
-    """Predicates that hold for one synthetic row exactly; a success is one that holds for one real
-    row exactly.
+    """Single out real rows with predicates that hold for exactly one synthetic row.
+
+    A success is a predicate that holds for exactly one real row.
 
     univariate: a value that occurs once, or beyond the smallest and the largest of a column.
     multivariate: of a random synthetic row in random `columns`, each number bounded away from the
@@ -155,8 +159,7 @@ def linkability(
     attacks: int = 500,
     neighbours: int = 1,
 ) -> Risk:
-    """Can two halves of a person's record be told to belong together, because both are near the
-    same synthetic row?
+    """Link the two halves of a person's record if both are near the same synthetic row.
 
     known: the names of the columns of each half. A success: the nearest synthetic rows by one half
     and by the other have a row in common. Blind guesses draw `neighbours` synthetic rows for each
@@ -191,7 +194,7 @@ def inference(
     attacks: int = 500,
     tolerance: float = 0.05,
 ) -> Risk:
-    """Can a person's secret be read off the synthetic row that is nearest by all other columns?
+    """Infer a person's secret from the synthetic row that is nearest by all other columns.
 
     A guess of a number is right if it is off by no more than this share of the guess, of a category
     if it is equal. Blind guesses are the secrets of random synthetic rows.
@@ -224,12 +227,10 @@ def _coded(schema: Schema, **frames: pd.DataFrame) -> list[np.ndarray]:
     """Float64 (rows, columns): numbers in their own units, categories as codes."""
     coded = []
     check_columns(schema, **frames)
+    numeric = [column.kind == "numeric" for column in schema.columns]
     for frame in frames.values():
-        rows = UnitRange(schema).transform(frame)
-        for j, column in enumerate(schema.columns):
-            if column.kind == "numeric":
-                rows[:, j] = frame[column.name]
-        coded.append(rows)
+        coded.append(UnitRange(schema).transform(frame))
+        coded[-1][:, numeric] = frame[list(schema.numeric)]
     return coded
 
 
@@ -256,8 +257,10 @@ def _common(one: np.ndarray, other: np.ndarray) -> int:
 def _nearest(
     targets: np.ndarray, rows: np.ndarray, schema: Schema, places: np.ndarray, neighbours: int
 ) -> np.ndarray:
-    """Positions of the nearest rows by Gower's distance, (targets, neighbours); the first of those
-    as near."""
+    """Return positions of the nearest rows by Gower's distance, (targets, neighbours).
+
+    Of rows at the same distance the first are taken.
+    """
     columns = [schema.columns[place] for place in places]
     found = np.empty((len(targets), min(neighbours, len(rows))), np.intp)
     for start in range(0, len(targets), AT_ONCE):
@@ -294,8 +297,10 @@ def _rare(
 def _of_rows(
     made: np.ndarray, numeric: np.ndarray, attacks: int, width: int, rng: np.random.Generator
 ) -> Predicates:
-    """Conditions in `width` columns read off random synthetic rows, of those that hold for one
-    synthetic row."""
+    """Read conditions in `width` columns off random synthetic rows.
+
+    Kept are those that hold for exactly one synthetic row.
+    """
     medians, kept, lacking = np.median(made, axis=0), [], attacks
     for _ in range(TRIES):
         columns = rng.permuted(np.tile(np.arange(made.shape[1]), (lacking, 1)), axis=1)[:, :width]
@@ -332,8 +337,9 @@ def risks(
     attacks: int,
     linked: int = LINKED,
 ) -> dict[str, float]:
-    """Singling out (the mean of both modes), linkability, inference (the mean over all columns as
-    secrets), `risk`.
+    """Return the risks of singling out, linkability and inference, and their mean as `risk`.
+
+    Singling out is the mean of both modes, inference the mean over all columns as secrets.
 
     Residual risks, from 0 to 1, as Giomi et al. define them, each with `_low` and `_high` of 95
     percent, and `_success`: of the main attack alone, which includes what can be inferred about
@@ -366,7 +372,7 @@ def risks(
 
 
 def _summary(parts: Sequence[Risk]) -> dict[str, float]:
-    """The mean of independent estimates, with its interval; where attacks were possible at all."""
+    """Return the mean of independent estimates with its interval, of attacks that were possible."""
     parts = [part for part in parts if part.attacks] or [parts[0]]
     middle = float(np.mean([part.residual for part in parts]))
     low, high = (

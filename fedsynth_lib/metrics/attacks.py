@@ -21,6 +21,7 @@ from fedsynth_lib.tables.schema import Schema
 # of each synthetic row in the training rows; a quarter of these rows holds one of 16 with chance
 # 0.99
 NEIGHBOURS = 16
+SVM_ROWS = 10_000
 TIE = 1e-9  # distances closer than this are equal; they are sums of squares of z-scores
 
 
@@ -38,12 +39,12 @@ def closest_records(
     The hold-out test of Platzer and Reutterer 2021. Euclidean, on label codes z-scored with mean
     and standard deviation of `train` (gap 21), or on another scale.
 
-    dcr_min             smallest distance to a training row; exactly 0 for a copy dcr_share
-    share of synthetic rows that are nearer to training than to hold-out rows, ties counting half,
-                        mean over `subsamples` draws of training rows, without replacement, as many
-                        as hold-out rows; near 0.5 where nothing was memorised. A copy of all
-                        training rows scores 1 where both parts are equal, but 0.625 at 80:20, as a
-                        draw holds a quarter of them
+    dcr_min             smallest distance to a training row; exactly 0 for a copy
+    dcr_share           share of synthetic rows that are nearer to training than to hold-out rows,
+                        ties counting half, mean over `subsamples` draws of training rows, without
+                        replacement, as many as hold-out rows; near 0.5 where nothing was memorised.
+                        A copy of all training rows scores 1 where both parts are equal, but 0.625
+                        at 80:20, as a draw holds a quarter of them
     dcr_avg_train       mean distance to the nearest of those drawn rows, so that it compares with
     dcr_avg_holdout     the mean distance to the nearest hold-out row
     dcr_avg_train_all   mean distance to the nearest of all training rows
@@ -100,11 +101,10 @@ def nearest(
 
 
 def _to_subset(queries, reference, distances, index, subset) -> np.ndarray:
-    """Distance of every query to the nearest row of reference[subset], given its nearest rows of
-    all `reference`.
+    """Return the distance of every query to the nearest row of reference[subset].
 
-    The nearest of the subset is the first of these that lies in it; the few queries of which none
-    does are searched.
+    The nearest rows of all `reference` are given. The nearest of the subset is the first of these
+    that lies in it; the few queries of which none does are searched.
     """
     inside = subset[index]
     found = np.where(inside, distances, np.inf).min(axis=1)
@@ -132,8 +132,10 @@ def _share(to_train: np.ndarray, to_holdout: np.ndarray, tie: float) -> float:
 
 @dataclass(frozen=True)
 class AttackScenario:
-    """An attacker knows `key_length` of a person's quasi-identifiers and wants to know the
-    target."""
+    """What the attacker has: `key_length` of a person's quasi-identifiers.
+
+    The attacker wants to know the target.
+    """
 
     quasi_identifiers: tuple[str, ...]
     key_length: int
@@ -158,11 +160,12 @@ def attribute_disclosure(
     schema: Schema,
     scenario: AttackScenario,
     seed: int,
-    svm_rows: int = 10_000,
 ) -> dict[str, float]:
-    """Accuracy of each attack (ad_rf, ...) as in `attribute_disclosure_by_key`, mean over the keys
-    of the scenario."""
-    by_key = attribute_disclosure_by_key(real, synthetic, schema, scenario, seed, svm_rows)
+    """Return the mean accuracy of each attack (ad_rf, ...) over the keys of the scenario.
+
+    The attacks are those of `attribute_disclosure_by_key`.
+    """
+    by_key = attribute_disclosure_by_key(real, synthetic, schema, scenario, seed)
     return pd.DataFrame(by_key.values()).mean().to_dict()
 
 
@@ -172,10 +175,10 @@ def attribute_disclosure_by_key(
     schema: Schema,
     scenario: AttackScenario,
     seed: int,
-    svm_rows: int = 10_000,
 ) -> dict[tuple[str, ...], dict[str, float]]:
-    """Key -> accuracy with which classifiers fitted on synthetic rows tell the target of real rows
-    from it (HME20).
+    """Return for each key how accurately synthetic rows disclose the target of real rows (HME20).
+
+    Classifiers are fitted on synthetic rows and predict the target of real rows from the key.
 
     ad_rf, ad_svm, ad_nb, ad_knn, ad_lr: scikit-learn's defaults, inputs as for utility. ad_ens:
     majority vote of the five (a tie goes to the first class). ad_dum: the most frequent class of
@@ -186,7 +189,7 @@ def attribute_disclosure_by_key(
     rows they were fitted on.
 
     Equal rows are handed to SVM and LR once, with their number as weight, which changes neither
-    optimum. Beyond `svm_rows` such rows, as with an age in days, the SVM learns from a random
+    optimum. Beyond SVM_ROWS such rows, as with an age in days, the SVM learns from a random
     sample of so many rows of the table.
     """
     target = scenario.target
@@ -206,11 +209,9 @@ def attribute_disclosure_by_key(
         part = schema.drop([name for name in schema.names if name not in (*key, target)])
         (inputs, labels), (attacked, truth) = inputs_and_labels(synthetic, real, part, target)
         keys, which = np.unique(attacked, axis=0, return_inverse=True)
-        guesses = {
-            f"ad_{name}": g for name, g in _guesses(inputs, labels, keys, seed, svm_rows).items()
-        }
         scores = {
-            name: float(np.mean(guess[which.ravel()] == truth)) for name, guess in guesses.items()
+            f"ad_{name}": float(np.mean(guess[which.ravel()] == truth))
+            for name, guess in _guesses(inputs, labels, keys, seed).items()
         }
         scores["ad_rmean"] = float(
             np.mean([score for name, score in scores.items() if name != "ad_dum"])
@@ -219,9 +220,7 @@ def attribute_disclosure_by_key(
     return results
 
 
-def _guesses(
-    inputs: np.ndarray, labels: np.ndarray, keys: np.ndarray, seed: int, svm_rows: int
-) -> dict:
+def _guesses(inputs: np.ndarray, labels: np.ndarray, keys: np.ndarray, seed: int) -> dict:
     """Attack -> guessed class of each row of `keys`."""
     dummy = np.full(len(keys), Counter(labels.tolist()).most_common(1)[0][0])
     names = ("rf", "svm", "nb", "knn", "lr", "ens")
@@ -229,7 +228,7 @@ def _guesses(
         return {**dict.fromkeys(names, dummy), "dum": dummy}
     fitted = {
         "rf": fit_forest(inputs, labels, seed),
-        "svm": fit_svm(inputs, labels, svm_rows, stream(seed, "svm")),
+        "svm": fit_svm(inputs, labels, SVM_ROWS, stream(seed, "svm")),
         "nb": GaussianNB().fit(inputs, labels),
         "knn": KNeighborsClassifier().fit(inputs, labels),
         "lr": fit_lr(inputs, labels),
@@ -242,8 +241,10 @@ def _guesses(
 def fit_svm(
     inputs: np.ndarray, labels: np.ndarray, most_rows: int, rng: np.random.Generator
 ) -> SVC:
-    """SVC with defaults, from distinct rows and their numbers; a row of weight w may cost w times
-    C."""
+    """Fit an SVC with scikit-learn's defaults to distinct rows and their numbers.
+
+    A row of weight w may cost w times C.
+    """
     inputs, labels, weights, gamma = (
         *_distinct(inputs, labels),
         1 / (inputs.shape[1] * (inputs.var() or 1)),

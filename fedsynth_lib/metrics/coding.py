@@ -1,5 +1,7 @@
-"""How classifiers and distances see a table: numbers, z-scored or not, and categories as label
-codes."""
+"""How classifiers and distances see a table: numbers, and categories as label codes.
+
+Numbers are z-scored or as they are.
+"""
 
 import os
 from collections.abc import Collection
@@ -22,8 +24,10 @@ class NotMeasured(BadInput):
 
 
 def check_columns(schema: Schema, **frames: pd.DataFrame) -> None:
-    """Raises BadInput for a frame without rows, or without one of the schema's columns, by the
-    frame's name."""
+    """Raise BadInput for a frame without rows or without one of the schema's columns.
+
+    The message names the frame.
+    """
     for name, frame in frames.items():
         if not len(frame):
             raise BadInput(f"the {name} table has no rows; give at least one.")
@@ -37,8 +41,11 @@ def check_columns(schema: Schema, **frames: pd.DataFrame) -> None:
 
 
 def label_codes(frame: pd.DataFrame, schema: Schema, name: str = "measured") -> np.ndarray:
-    """As `encode.label_codes`; BadInput for a table without rows, for a column that it lacks, and
-    for numbers that are missing or infinite."""
+    """Return the codes of `encode.label_codes` for a table that can be measured.
+
+    Raises BadInput for a table without rows, for a column that it lacks, and for numbers that are
+    missing or infinite.
+    """
     check_columns(schema, **{name: frame})
     codes = encode.label_codes(frame, schema)
     finite = np.isfinite(codes).all(axis=0)
@@ -62,8 +69,9 @@ def standardised_together(schema: Schema, **frames: pd.DataFrame) -> np.ndarray:
 
 
 def alphabetical_codes(frame: pd.DataFrame, schema: Schema, name: str = "measured") -> np.ndarray:
-    """Float64 (rows, columns) in schema order: numbers as they are, categories by their place in
-    the alphabet.
+    """Return numbers as they are and categories by their place in the alphabet.
+
+    Float64 (rows, columns) in schema order.
 
     The order of scikit-learn's LabelEncoder, which the published scores of real rows confirm: naive
     Bayes reaches 0.638 on adult with it and 0.664 with the documented order of categories (printed:
@@ -103,8 +111,10 @@ def training_and_holdout(
 
 
 def moments(rows: np.ndarray) -> Scale:
-    """Mean and standard deviation of each column; 1 in place of a deviation of 0, as
-    StandardScaler."""
+    """Return mean and standard deviation of each column.
+
+    A deviation of 0 is replaced by 1, as StandardScaler does.
+    """
     constant = np.ptp(rows, axis=0) == 0
     return rows.mean(axis=0), np.where(constant, 1, rows.std(axis=0))
 

@@ -1,5 +1,6 @@
-"""Jensen-Shannon divergence of two samples, by a network that learns to tell them apart
-(apellaniz2025, equation 5).
+"""Jensen-Shannon divergence of two samples, by a discriminator (apellaniz2025, equation 5).
+
+The discriminator is a network that learns to distinguish the two samples.
 
 With a perfect classifier P(real | x) the mean of 1 + log2 P over real rows and of 1 + log2 (1 - P)
 over synthetic ones is the divergence in bits: 0 for the same distribution, 1 for distributions that
@@ -26,8 +27,11 @@ MOMENTUM, EPSILON = 0.1, 1e-5  # of batch normalisation
 
 @dataclass(frozen=True)
 class Sizes:
-    """Rows of each kind to train with, and to estimate with (as many again decide when to stop);
-    epochs at most, and epochs without improvement after which training stops."""
+    """Numbers of rows and epochs.
+
+    Rows of each kind to train with, and to estimate with (as many again decide when to stop);
+    epochs at most, and epochs without improvement after which training stops.
+    """
 
     training: int = 7500
     evaluation: int = 1000
@@ -36,6 +40,7 @@ class Sizes:
 
     @property
     def rows(self) -> int:
+        """Rows that are needed of each kind."""
         return self.training + 2 * self.evaluation
 
 
@@ -49,7 +54,7 @@ class Estimate(NamedTuple):
 def jensen_shannon(
     real: np.ndarray, synthetic: np.ndarray, *, seed: int, sizes: Sizes | None = None
 ) -> Estimate:
-    """The estimated divergence of two samples.
+    """Estimate the divergence of two samples.
 
     real, synthetic: (rows, features), at least `sizes.rows` of each; the first rows train the
         network, the next ones estimate, the last ones decide when to stop, as the work takes them.
@@ -88,8 +93,9 @@ def jensen_shannon(
 
 
 class Discriminator:
-    """Dense layers of WIDTHS, each with batch normalisation, dropout 0.5 and leaky ReLU, then one
-    logit.
+    """Dense layers of WIDTHS, then one logit.
+
+    Each layer has batch normalisation, dropout 0.5 and leaky ReLU.
 
     rows: (rows, features), the first half real. A layer's bias is left out, since normalisation
         takes it away again.
@@ -108,14 +114,14 @@ class Discriminator:
 
     @property
     def parameters(self) -> list[Tensor]:
+        """All trained parameters."""
         return [*self.weights, *self.scales, *self.shifts, self.offset]
 
     def train(self, stopping: Tensor, sizes: Sizes) -> int:
-        """Full-batch Adam until the loss of the `stopping` rows has not improved for a while;
-        returns the epochs.
+        """Train by full-batch Adam until the loss of the `stopping` rows stalls; return the epochs.
 
-        Where it stopped early, the parameters of the lowest loss are taken back, as in the work's
-        code.
+        It stalls when it has not improved for `sizes.patience` epochs. Then the parameters of the
+        lowest loss are taken back, as in the work's code.
         """
         labels = torch.repeat_interleave(torch.tensor([1.0, 0.0]), len(stopping) // 2)
         optimiser = torch.optim.Adam(
@@ -176,7 +182,7 @@ class Discriminator:
         return torch.from_numpy(bits).float().mul_(2)
 
     def _uniform(self, outputs: int, inputs: int) -> Tensor:
-        """Starting weights as torch draws those of a linear layer."""
+        """Draw starting weights as torch draws those of a linear layer."""
         bound = inputs**-0.5
         return torch.from_numpy(
             self.rng.uniform(-bound, bound, size=(outputs, inputs)).astype(np.float32)

@@ -1,5 +1,7 @@
-"""Fidelity, utility and privacy of a whole table: `evaluate` calls the measures that have a group
-in the registry."""
+"""Fidelity, utility and privacy of a whole table.
+
+`evaluate` calls the measures that have a group in the registry.
+"""
 
 from collections.abc import Collection
 
@@ -53,7 +55,7 @@ def evaluate(
 
 
 def check(frame: pd.DataFrame, schema: Schema, name: str) -> None:
-    """Raises BadInput for rows that cannot be measured, by the column that does not fit."""
+    """Raise BadInput for rows that cannot be measured, by the column that does not fit."""
     label_codes(frame, schema, name)
     if len(frame) < 2:
         raise BadInput(f"the {name} table has one row; give at least two to measure anything.")

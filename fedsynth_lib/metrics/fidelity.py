@@ -1,5 +1,4 @@
-"""How like the real rows the synthetic ones are: four measures of martinez2024, all lower is
-better.
+"""How similar synthetic and real rows are: four measures of martinez2024, lower is better.
 
 One looks at single columns (Hellinger), one at pairs (associations), two at whole rows
 (propensity, clusters). Sections, gaps: protocol of martinez2024, section 7 and 10.
@@ -32,8 +31,10 @@ Bins = int | Literal["fd", "values"]  # of numeric columns
 def hellinger(
     real: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema, bins: Bins = 100
 ) -> float:
-    """Mean over columns of the Hellinger distance of the two one-way distributions, in [0, 1]
-    (M-HD)."""
+    """Return the mean over columns of the Hellinger distance, in [0, 1] (M-HD).
+
+    The distance is that of the two one-way distributions.
+    """
     return float(np.mean(list(hellinger_by_column(real, synthetic, schema, bins).values())))
 
 
@@ -72,8 +73,11 @@ def hellinger_by_column(
 
 
 def _bin_numbers(values: np.ndarray) -> np.ndarray:
-    """In which equal-width bin each value lies, by the rule of Freedman and Diaconis, and by that
-    of Sturges where half of the values are one."""
+    """Return the number of the equal-width bin in which each value lies.
+
+    The width follows the rule of Freedman and Diaconis, or that of Sturges where half of the values
+    are equal.
+    """
     lower, upper = np.percentile(values, [25, 75])
     low, extent = values.min(), np.ptp(values)
     width = 2 * (upper - lower) / np.cbrt(len(values)) or extent / (np.log2(len(values)) + 1)
@@ -82,8 +86,10 @@ def _bin_numbers(values: np.ndarray) -> np.ndarray:
 
 
 def shares(values: pd.Series, column: Column) -> pd.Series:
-    """The share of rows in each bin of `bin_edges` (index: its number as text) or in each declared
-    category."""
+    """Return the share of rows in each bin or in each declared category.
+
+    Bins are those of `bin_edges`; the index is the bin's number as text.
+    """
     if column.kind == "numeric":
         counts = np.histogram(values, bin_edges(column))[0]
         return pd.Series(counts / len(values), [str(number) for number in range(len(counts))])
@@ -93,14 +99,17 @@ def shares(values: pd.Series, column: Column) -> pd.Series:
 def pairwise_correlation_difference(
     real: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema
 ) -> float:
-    """Frobenius norm of the difference of the two association matrices (PCD); counts each pair
-    twice."""
+    """Return the Frobenius norm of the difference of the two association matrices (PCD).
+
+    Each pair counts twice.
+    """
     return float(np.linalg.norm(associations(real, schema) - associations(synthetic, schema)))
 
 
 def associations(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
-    """Symmetric (columns, columns) matrix of associations, as `dython.nominal.associations` by
-    default.
+    """Return the associations of all pairs of columns, as `dython.nominal.associations` by default.
+
+    A symmetric (columns, columns) matrix.
 
     Pearson correlation between numeric columns, Cramer's V between categorical ones (with the bias
     correction of Bergsma 2013, and for two binary columns the continuity correction of Yates that
@@ -175,8 +184,9 @@ def propensity_mse(
     folds: int = 5,
     depth: int | None = None,
 ) -> float:
-    """Mean of (p - c)^2 over all rows; p: probability of being synthetic by a CART, c: share of
-    synthetic rows.
+    """Return the mean of (p - c)^2 over all rows (propensity mean squared error).
+
+    p: probability of being synthetic by a CART, c: share of synthetic rows.
 
     0: no difference found; c (1 - c), so 0.25 for tables of one size: every row distinguished. The
     tree sees label codes and scores rows of folds that it was not fitted on: scored on its own rows
@@ -214,23 +224,24 @@ def log_cluster(
     coreset: int = 5_000,
     scale: Scale | None = None,
 ) -> dict[str, float]:
-    """How unevenly real and synthetic rows share clusters, the lowest value over G =
-    2..max_clusters, in three forms.
+    """Measure how unevenly real and synthetic rows share clusters, in three forms.
 
-    With c the share of real rows overall and s_j that in cluster j: log_cluster          ln( mean_j
-    (s_j - c)^2 )    (Goncalves et al. 2020; the main form) log_cluster_base2    the same with base
-    2 (1 / ln 2 times as much) log_cluster_printed  ln( mean_j (s_j - c) ) as printed in
-    martinez2024, without the square: not defined where
-                         the mean is not positive; the lowest of the defined values, NaN where there
-                         is none (gap 15)
+    Each is the lowest value over G = 2..max_clusters.
+
+    With c the share of real rows overall and s_j that in cluster j:
+
+    log_cluster          ln( mean_j (s_j - c)^2 ) (Goncalves et al. 2020; the main form)
+    log_cluster_base2    the same with base 2 (1 / ln 2 times as much)
+    log_cluster_printed  ln( mean_j (s_j - c) ) as printed in martinez2024, without the square: not
+                         defined where the mean is not positive; the lowest of the defined values,
+                         NaN where there is none (gap 15)
 
     The merged rows, numeric columns standardised and categories one-hot, or label codes on another
     scale, are projected by PCA to 85 % of the variance and clustered by k-means (gap 16), see
-    `cluster`. A mean square of 0 (a copy
-    of the rows) is floored at the smallest positive one that two tables of one size can reach, 2 /
-    (max_clusters N^2) for N rows in all. The minimum over G makes the measure lenient, since one G
-    with outliers in a cluster of their own, shared evenly, is enough for a low value, and unsteady:
-    another seed can move it by several units.
+    `cluster`. A mean square of 0 (a copy of the rows) is floored at the smallest positive one that
+    two tables of one size can reach, 2 / (max_clusters N^2) for N rows in all. The minimum over G
+    makes the measure lenient, since one G with outliers in a cluster of their own, shared evenly,
+    is enough for a low value, and unsteady: another seed can move it by several units.
     """
     if scale is None:
         points = _project(standardised_together(schema, real=real, synthetic=synthetic))
@@ -247,7 +258,8 @@ def log_cluster(
         warnings.simplefilter("ignore", ConvergenceWarning)
         for number in range(2, min(max_clusters, len(points)) + 1):
             labels = cluster(points, sample, weights, number, seed, starts).labels_
-            gap = _real_shares(labels, is_real) - is_real.mean()
+            held, size = np.bincount(labels, weights=is_real), np.bincount(labels)
+            gap = held[size > 0] / size[size > 0] - is_real.mean()
             squares.append(np.mean(gap**2))
             means.append(gap.mean())
     standard = float(np.log(max(min(squares), 2 / (max_clusters * len(points) ** 2))))
@@ -261,22 +273,19 @@ def log_cluster(
 
 
 def _project(rows: np.ndarray) -> np.ndarray:
-    """Float32 (rows, components): standardised and one-hot columns on the axes that hold 85 % of
-    their variance."""
+    """Project standardised and one-hot columns on the axes that hold 85 % of their variance.
+
+    Float32 (rows, components).
+    """
     return PCA(0.85, svd_solver="covariance_eigh").fit_transform(rows)
-
-
-def _real_shares(labels: np.ndarray, is_real: np.ndarray) -> np.ndarray:
-    """Share of real rows in each cluster that has rows."""
-    size = np.bincount(labels)
-    return (np.bincount(labels, weights=is_real) / np.maximum(size, 1))[size > 0]
 
 
 def lightweight_coreset(
     points: np.ndarray, size: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A sample of `size` points and its weights, on which k-means costs what it costs on all; all
-    points if fewer.
+    """Return a sample of `size` points and its weights for k-means; all points if fewer.
+
+    On the weighted sample k-means costs what it costs on all points.
 
     Half of it falls on points in proportion to their squared distance from the mean, so that the
     outliers, which attract clusters, are in it (Bachem, Lucic and Krause 2018, algorithm 1).
@@ -293,8 +302,7 @@ def lightweight_coreset(
 def cluster(
     points: np.ndarray, sample: np.ndarray, weights: np.ndarray, number: int, seed: int, starts: int
 ) -> KMeans:
-    """k-means of all points, fitted to the weighted sample with `starts` starts; the best is
-    refined on all points.
+    """Run k-means from `starts` starts on the weighted sample, then refine the best on all points.
 
     On adult and cardio (52,098 and 112,000 points, 5,000 of them sampled) the inertia lies 0.4 %
     above the better of two runs of ten starts on all points, on average over 2..20 clusters, as

@@ -19,12 +19,12 @@ BINS = 20  # a number with a wider range is cut into so many
 
 
 def k_marginal(target: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema) -> float:
-    """The score of `synthetic` rows against the `target`, 0 to 1000; higher is better."""
+    """Return the score of `synthetic` rows against the `target`, 0 to 1000; higher is better."""
     return score(*coded(target, synthetic, schema))
 
 
 def score(target: np.ndarray, synthetic: np.ndarray, levels: tuple[int, ...]) -> float:
-    """The score of two tables of codes (rows, columns), such as `coded` makes."""
+    """Return the score of two tables of codes (rows, columns), such as `coded` makes."""
     if len(levels) < 2:
         raise BadInput("the k-marginal score compares pairs: give a table of two columns or more.")
     error = workload_error(target, synthetic, levels, combinations(range(len(levels)), 2))
@@ -34,9 +34,12 @@ def score(target: np.ndarray, synthetic: np.ndarray, levels: tuple[int, ...]) ->
 def coded(
     target: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema, edges: Edges = None
 ) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
-    """Both tables as int64 codes (rows, columns) and the levels of each column: categories as they
-    are, numbers as whole numbers where their declared range has at most BINS steps, else in bins:
-    `edges`, or those of the target (see `bins_of_target`). No number (nan) is one of the bins."""
+    """Return both tables as int64 codes (rows, columns) and the levels of each column.
+
+    Categories are as they are, numbers as whole numbers where their declared range has at most BINS
+    steps, else in bins: `edges`, or those of the target (see `bins_of_target`). No number (nan) is
+    one of the bins.
+    """
     columns, levels = [], []
     for column in schema.columns:
         pair = target[column.name], synthetic[column.name]
@@ -57,8 +60,9 @@ def coded(
 
 
 def bins_of_target(target: np.ndarray, synthetic: np.ndarray) -> np.ndarray:
-    """Ascending edges of bins that hold equal shares of the target; a bin holds its upper edge,
-    the first one its lower edge too.
+    """Return ascending edges of bins that hold equal shares of the target.
+
+    A bin holds its upper edge, the first one its lower edge too.
 
     Quantiles are values of the target, the next larger one where none is exact. What is synthetic
     and beyond the target gets a bin of its own at that end, one of the BINS, as nan is.

@@ -1,5 +1,6 @@
-"""Likelihood of held-out rows under kernels around synthetic rows (maddock2024, section B.1), for
-methods that give rows but no probabilities.
+"""Likelihood of held-out rows under kernels around synthetic rows (maddock2024, section B.1).
+
+For methods that give rows but no probabilities.
 
 That is another quantity than the exact likelihood of a marginal method, which is a probability of
 cells: widths of kernels enter it, and it may even be negative.

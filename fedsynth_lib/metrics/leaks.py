@@ -1,5 +1,6 @@
-"""Whether synthetic rows give away the rows that they were learned from: copies, near copies,
-nearest records, and rows that can be singled out.
+"""Whether synthetic rows give away the rows that they were learned from.
+
+The measures are copies, near copies, nearest records, and rows that can be singled out.
 
 Each measure holds training rows against rows set aside, by one argument. Where synthetic rows do
 not depend on who was trained on, the two kinds of real rows are exchangeable: any other deal of
@@ -55,12 +56,14 @@ class Leak(NamedTuple):
 
     @property
     def alarm(self) -> bool:
+        """Whether training rows score higher than chance explains."""
         return self.train - self.aside > self.margin + ROUNDING
 
 
 def critical_sum(weights: np.ndarray, size: int, rng: np.random.Generator) -> float:
-    """The sum over `size` of the rows that a random choice of them exceeds with chance LEVEL at
-    most.
+    """Return the sum over `size` of the rows that a random choice of them hardly ever exceeds.
+
+    It exceeds it with chance LEVEL at most.
 
     weights: (rows,), at least 0. A choice is told by how many rows of each weight it takes, which
     is multivariate hypergeometric.
@@ -71,8 +74,10 @@ def critical_sum(weights: np.ndarray, size: int, rng: np.random.Generator) -> fl
 
 
 def compared(weights: np.ndarray, size: int, rng: np.random.Generator, note: str = "") -> Leak:
-    """The mean weight of the first `size` rows, which were trained on, against that of the
-    others."""
+    """Compare the mean weight of the first `size` rows with that of the others.
+
+    The first ones were trained on.
+    """
     critical = critical_sum(weights, size, rng)
     margin = critical / size - (weights.sum() - critical) / (len(weights) - size)
     return Leak(float(weights[:size].mean()), float(weights[size:].mean()), float(margin), note)
@@ -81,7 +86,7 @@ def compared(weights: np.ndarray, size: int, rng: np.random.Generator, note: str
 def copies(
     train: pd.DataFrame, aside: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema, *, seed: int
 ) -> Leak:
-    """The share of real rows that are among the synthetic rows, equal in every column."""
+    """Return the share of real rows that are among the synthetic rows, equal in every column."""
     real, made, _ = _coded(train, aside, synthetic, schema)
     number = identical(np.vstack([real, made]))
     known = np.zeros(number.max() + 1, bool)
@@ -93,7 +98,9 @@ def copies(
 def near_copies(
     train: pd.DataFrame, aside: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema, *, seed: int
 ) -> Leak:
-    """The share of real rows that have a near copy among the synthetic rows; a copy is one.
+    """Return the share of real rows that have a near copy among the synthetic rows.
+
+    A copy counts as a near copy.
 
     Near: as close as a twentieth of the real rows are to their nearest other one, among those
     without an equal (the fifth percentile of the distances to the closest record, as Zhao et al.
@@ -117,8 +124,9 @@ def near_copies(
 def nearest_share(
     train: pd.DataFrame, aside: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema, *, seed: int
 ) -> Leak:
-    """The share of synthetic rows whose nearest real row was trained on (Platzer and Reutterer
-    2021), here among all real rows.
+    """Return the share of synthetic rows whose nearest real row was trained on.
+
+    Platzer and Reutterer 2021, here among all real rows.
 
     Without memorisation it is the share of training rows among the real ones, `aside`; of a copy it
     is 1. Equal real rows share what is nearest to them; of others as near one is taken at random.
@@ -147,8 +155,9 @@ def nearest_share(
 def singled_out(
     train: pd.DataFrame, aside: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema, *, seed: int
 ) -> Leak:
-    """The share of conditions made from synthetic rows that fit a training row, and no other real
-    row.
+    """Return the share of conditions from synthetic rows that fit a training row alone.
+
+    They fit no other real row.
 
     Giomi et al. 2023, with conditions in all columns: the category of one synthetic row, and for a
     number an interval around its value. Of intervals that hold WIDEST of the synthetic rows, half
@@ -187,8 +196,11 @@ def singled_out(
 def _around(
     rows: np.ndarray, ordered: np.ndarray, words: int, half: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Boxes (rows, columns) low and high around rows: categories as they are, numbers widened by
-    `half` of the `ordered` values (values, numbers) to each side."""
+    """Return the ends (low and high) of boxes around rows, (rows, columns) each.
+
+    Categories are as they are, numbers widened by `half` of the `ordered` values (values, numbers)
+    to each side.
+    """
     low, high = rows.copy(), rows.copy()
     for j, values in enumerate(ordered.T, start=words):
         below = np.searchsorted(values, rows[:, j], side="left") - half
@@ -199,7 +211,7 @@ def _around(
 
 
 def identical(rows: np.ndarray) -> np.ndarray:
-    """A number for each row (rows, columns), the same for equal rows, from 0 without gaps."""
+    """Return a number for each row (rows, columns), from 0 without gaps, equal for equal rows."""
     number = np.zeros(len(rows), np.int64)
     for column in rows.T:
         codes, levels = pd.factorize(column + 0.0)  # so that -0 is 0
@@ -210,8 +222,9 @@ def identical(rows: np.ndarray) -> np.ndarray:
 def nearest(
     queries: np.ndarray, rows: np.ndarray, words: int, own: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Gower's distance to the nearest row, and the position of the first as near, both
-    (queries,).
+    """Return Gower's distance to the nearest row and its position, both (queries,).
+
+    Of rows at the same distance the position is that of the first.
 
     queries, rows: codes in the first `words` columns, then numbers in units of their range. own:
         the position of each query among `rows`, which does not count as near itself; then there
@@ -225,7 +238,10 @@ def nearest(
 
 @njit
 def _nearest(queries, rows, words, own):
-    """queries: (queries, columns). rows: (columns, rows), so that blocks of them add up at once."""
+    """Return the sum of differences to the nearest row, and its position, both (queries,).
+
+    queries: (queries, columns). rows: (columns, rows), so that blocks of them add up at once.
+    """
     distances = np.full(len(queries), np.inf, np.float32)
     places = np.zeros(len(queries), np.int64)
     total = np.empty(BLOCK, np.float32)
@@ -251,8 +267,10 @@ def _nearest(queries, rows, words, own):
 
 @njit
 def _only(low, high, rows):
-    """Position of the only row within each box low..high (boxes, columns); -1 if none is, or
-    several are."""
+    """Return the position of the only row within each box low..high (boxes, columns).
+
+    -1 where no row is in the box, or several are.
+    """
     places = np.full(len(low), -1)
     for b in range(len(low)):
         for r in range(len(rows)):
@@ -272,8 +290,11 @@ def _only(low, high, rows):
 def _coded(
     train: pd.DataFrame, aside: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Real rows (those trained on first), synthetic rows, and how many of their columns are
-    categories: these come first, then the numbers in units of their declared range."""
+    """Return real rows (those trained on first), synthetic rows, and the number of categories.
+
+    The last says how many of the columns are categories: these come first, then the numbers in
+    units of their declared range.
+    """
     tables = {"training": train, "set aside": aside, "synthetic": synthetic}
     for name, frame in tables.items():
         if not len(frame):

@@ -1,5 +1,4 @@
-"""How far single columns of the synthetic rows are from the training rows: the two fidelity scores
-of leitner2023.
+"""Distance of single columns of synthetic and training rows: two scores of leitner2023.
 
 Discrete columns (categories, the target among them) by the Jensen-Shannon distance, continuous ones
 (numbers) by the Wasserstein-1 distance after min-max scaling (section 5.1.1.2). Both are 0 for
@@ -16,22 +15,27 @@ from fedsynth_lib.tables.schema import Schema
 
 
 def jensen_shannon(real: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema) -> float:
-    """Mean of `jensen_shannon_by_column`, in [0, 1]; NaN for a schema without categorical
-    columns."""
+    """Return the mean of `jensen_shannon_by_column`, in [0, 1].
+
+    NaN for a schema without categorical columns.
+    """
     return _mean(jensen_shannon_by_column(real, synthetic, schema))
 
 
 def wasserstein(real: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema) -> float:
-    """Mean of `wasserstein_by_column`, at least 0 and not bounded; NaN for a schema without numeric
-    columns."""
+    """Return the mean of `wasserstein_by_column`, at least 0 and not bounded.
+
+    NaN for a schema without numeric columns.
+    """
     return _mean(wasserstein_by_column(real, synthetic, schema))
 
 
 def jensen_shannon_by_column(
     real: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema
 ) -> dict[str, float]:
-    """Categorical column -> sqrt((KL(p, m) + KL(q, m)) / 2), base 2, m the mean of the shares p and
-    q.
+    """Return the Jensen-Shannon distance of each categorical column.
+
+    It is sqrt((KL(p, m) + KL(q, m)) / 2), base 2, m the mean of the shares p and q.
 
     0: the same shares; 1: no category in common. A column that is constant in both tables scores 0
     or 1 by this.

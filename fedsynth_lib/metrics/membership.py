@@ -1,5 +1,4 @@
-"""Membership inference: was this person's record in the table that the synthetic rows were made
-from?
+"""Membership inference: whether a person's record was in the table that was learned from.
 
 Threat model: the attacker sees the synthetic rows and the schema, holds the complete records of
 some people, half of whom were trained on, and has other real rows of the same population
@@ -7,8 +6,7 @@ some people, half of whom were trained on, and has other real rows of the same p
 
     closest     how near the nearest synthetic row is (Hayes et al. 2019; Hilprecht et al. 2019)
     calibrated  the same against how near the nearest reference row is, so that a record in a dense
-    region is not
-                suspicious for that (the idea of van Breugel et al. 2023)
+                region is not suspicious for that (the idea of van Breugel et al. 2023)
 """
 
 from typing import NamedTuple
@@ -28,7 +26,9 @@ DRAWS = 200  # of the bootstrap
 
 
 class Attack(NamedTuple):
-    """auc: 0.5 where nothing is revealed, 1 where members are known; low, high: 95 percent by a
+    """How well an attack finds members.
+
+    auc: 0.5 where nothing is revealed, 1 where members are known; low, high: 95 percent by a
     bootstrap over people.
 
     advantage: the largest difference of true and false positive rates. caught: share of members

@@ -1,5 +1,4 @@
-"""Two reports of SDMetrics: how alike columns and pairs of columns are, and whether values are
-valid."""
+"""Two reports of SDMetrics: similarity of columns and pairs of columns, and validity of values."""
 
 import warnings
 
@@ -33,7 +32,7 @@ def quality(
 
 
 def diagnostic(real: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema) -> dict[str, float]:
-    """`data validity` and `data structure`, both 1 for any table that follows its schema.
+    """Return `data validity` and `data structure`, both 1 for a table that follows its schema.
 
     Validity is the mean over columns of the share of synthetic values within the range, or among
     the categories, of the REAL column; structure is the share of columns in common.
@@ -46,7 +45,7 @@ def diagnostic(real: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema) -> d
 def _scores(
     report, real: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema, wanted: tuple[str, ...]
 ) -> dict[str, float]:
-    """The scores of these properties by their names in small letters."""
+    """Return the scores of these properties by their names in small letters."""
     for name, frame in (("real", real), ("synthetic", synthetic)):
         label_codes(frame, schema, name)  # what does not fit the schema is refused
     kinds = {"numeric": "numerical", "categorical": "categorical"}

@@ -40,7 +40,7 @@ def query_error(
 def random_queries(
     schema: Schema, *, width: int, number: int, seed: int
 ) -> list[tuple[Condition, ...]]:
-    """`number` queries of `width` different columns each.
+    """Draw `number` queries of `width` different columns each.
 
     Of a number the smallest value is uniform in the declared range, the largest uniform above it;
     of categories one is drawn, all alike.

@@ -40,8 +40,11 @@ def base(name: str) -> str:
 
 
 def axis_label(name: str) -> str:
-    """A measure on an axis: label, unit in brackets, and an arrow towards better; an end of its
-    interval has the label alone. A name that is no measure stays, with spaces."""
+    """Return the label of a measure for an axis, with its unit and an arrow towards better.
+
+    The unit is in brackets. An end of a measure's interval has the label alone. A name that is no
+    measure stays, with spaces.
+    """
     known = base(name)
     if known not in MEASURES:
         return name.replace("_", " ")

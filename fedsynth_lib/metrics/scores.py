@@ -105,7 +105,7 @@ def _pairs(real: pd.DataFrame, rows: pd.DataFrame, schema: Schema) -> float:
 
 
 def _said(line: Line) -> Line:
-    """The line; in words where a report left its number out."""
+    """Return the line, in words where a report left its number out."""
     if line.synthetic is None or np.isfinite(line[:2]).all():
         return line
     return Line(None, None, None, "", "not measured: no column, or no pair of columns, varies.")

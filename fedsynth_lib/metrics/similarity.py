@@ -1,5 +1,7 @@
-"""How alike columns and pairs of columns are, as scores from 0 to 1: the fidelity of sattarov2024
-(equations 9-11); and how well rows mix."""
+"""Similarity of columns and of pairs of columns, and how well rows mix.
+
+The similarities are scores from 0 to 1: the fidelity of sattarov2024 (equations 9-11).
+"""
 
 from itertools import combinations
 
@@ -57,10 +59,10 @@ def correlations(rows: np.ndarray) -> np.ndarray:
 
 
 def uncertainty(codes: np.ndarray) -> np.ndarray:
-    """Theil's U of column i given column j, (columns, columns): the share of the entropy of i that
-    j takes away.
+    """Return Theil's U of column i given column j, (columns, columns).
 
-    1 where j fixes i, and where i is constant.
+    It is the share of the entropy of i that j takes away: 1 where j fixes i, and where i is
+    constant.
     """
     codes = codes.astype(np.intp)
     levels = codes.max(axis=0) + 1 if len(codes) else np.ones(codes.shape[1], int)
@@ -83,8 +85,9 @@ def _places(schema: Schema, names) -> np.ndarray:
 
 
 def mixing(real: pd.DataFrame, synthetic: pd.DataFrame, schema: Schema, *, seed: int) -> float:
-    """How well two tables mix: the share of the other one among a row's ten nearest neighbours; 0.5
-    if they are alike.
+    """Return how well two tables mix; 0.5 if they are alike.
+
+    It is the share of the other table among a row's ten nearest neighbours.
 
     Of at most 1,000 rows of each, by standardised numbers and one-hot categories.
     """

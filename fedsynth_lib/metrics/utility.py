@@ -1,5 +1,4 @@
-"""What the synthetic rows are good for: train on them, test on real rows (TSTR); higher is
-better."""
+"""Utility of synthetic rows: train on them, test on real rows (TSTR); higher is better."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -38,6 +37,7 @@ from fedsynth_lib.tables.schema import Schema
 
 FOUR = ("knn", "mlp", "rf", "ada")  # the classifiers of leitner2023
 FIVE = ("rf", "dt", "lr", "ada", "mlp")  # of sattarov2024
+STUMPS = 50  # of AdaBoost, scikit-learn's default
 LEAVES, FOLDS = (4, 8, 16), 3  # that boosted trees are tuned over
 
 
@@ -85,8 +85,10 @@ def auc(
 
 
 def _fitted(name: str, inputs: np.ndarray, labels: np.ndarray, seed: int, neighbours: int = 5):
-    """A classifier with scikit-learn's defaults, fitted; fewer rows than neighbours are all
-    neighbours."""
+    """Return a fitted classifier with scikit-learn's defaults.
+
+    With fewer rows than neighbours all rows are neighbours.
+    """
     if name == "rf":
         return fit_forest(inputs, labels, seed)
     models = {
@@ -102,16 +104,21 @@ def _fitted(name: str, inputs: np.ndarray, labels: np.ndarray, seed: int, neighb
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Sums of several threads round differently, and 200 epochs of training make much of that; so
-    many are the default that the works kept, whether they converge or not."""
+    """Use one thread, and ignore warnings of training that did not converge.
+
+    Sums of several threads round differently, and 200 epochs of training make much of that; so many
+    are the default that the works kept, whether they converge or not.
+    """
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         yield
 
 
 def _truth(labels: np.ndarray, schema: Schema, target: str) -> tuple[np.ndarray, np.ndarray]:
-    """Whether each hold-out row is of each class, (rows, classes), and which classes these rows can
-    judge, (classes,); NotMeasured where there is none."""
+    """Return whether each hold-out row is of each class, and which classes these rows can judge.
+
+    Shapes (rows, classes) and (classes,). Raises NotMeasured where they can judge no class.
+    """
     truth = labels[:, None] == np.arange(len(schema[target].categories))
     judged = truth.any(axis=0) & ~truth.all(axis=0)
     if not judged.any():
@@ -127,8 +134,9 @@ def _one_class(target: str) -> NotMeasured:
 
 
 def gradient_boosting_auc(train: np.ndarray, test: np.ndarray, target: int, *, seed: int) -> float:
-    """Area under the ROC curve on `test` of gradient boosting fitted on `train` (maddock2024,
-    protocol, metric 3).
+    """Return the area under the ROC curve on `test` of gradient boosting fitted on `train`.
+
+    maddock2024, protocol, metric 3.
 
     train, test: integer codes (rows, columns); target: position of the column to predict from the
         others.
@@ -171,8 +179,9 @@ def gradient_boosting_auc(train: np.ndarray, test: np.ndarray, target: int, *, s
 def boosted_trees(
     train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema, *, seed: int, tuned: bool = False
 ) -> dict[str, float]:
-    """auc_hgb, f1_hgb: AUC and macro F1 on `holdout` of gradient boosting over histograms fitted on
-    `train`, with scikit-learn's defaults; a target of two classes.
+    """Return AUC and macro F1 (auc_hgb, f1_hgb) on `holdout` of gradient boosting over histograms.
+
+    It is fitted on `train` with scikit-learn's defaults, for a target of two classes.
 
     Numbers are as they are, categories as such. A `train` of one class has an AUC of one half.
     tuned: the names end in `_tuned`, and the trees have as many leaves, of LEAVES, as give the
@@ -219,8 +228,9 @@ def boosted_trees(
 def four_classifiers(
     train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema, *, seed: int
 ) -> dict[str, float]:
-    """Scores on `holdout` of the four classifiers of leitner2023 (section 5.1.1.1) fitted on
-    `train`.
+    """Return scores on `holdout` of the four classifiers of leitner2023 fitted on `train`.
+
+    Source: section 5.1.1.1.
 
     accuracy_<name>, auroc_<name>, auprc_<name> (average precision) for knn (10 neighbours), mlp
     (one layer of 100), rf (100 trees) and ada (50 stumps, see `boosted_stumps`), else
@@ -273,8 +283,9 @@ def four_classifiers(
 def five_classifiers(
     train: pd.DataFrame, holdout: pd.DataFrame, schema: Schema, *, seed: int
 ) -> dict[str, float]:
-    """Accuracies on `holdout` of the five classifiers of sattarov2024 (equation 8) fitted on
-    `train`, and their mean.
+    """Return accuracies on `holdout` of the five classifiers of sattarov2024 fitted on `train`.
+
+    Source: equation 8; their mean is given, too.
 
     accuracy_<name> for rf (100 trees), dt, lr (1,000 iterations at most), ada (50 stumps), mlp (one
     layer of 100), else scikit-learn's defaults; accuracy: the mean. For inputs see
@@ -297,8 +308,10 @@ def five_classifiers(
 def _one_hot_inputs(
     train: pd.DataFrame, test: pd.DataFrame, schema: Schema, target: str
 ) -> tuple[InputsAndLabels, InputsAndLabels]:
-    """As `coding.inputs_and_labels` with the categories one-hot: numbers z-scored by `train`, then
-    0/1 per category."""
+    """Return `coding.inputs_and_labels` with the categories one-hot.
+
+    Numbers z-scored by `train` come first, then 0/1 per category.
+    """
     tables = training_and_holdout(train, test, schema)
     centre, spread = moments(tables[0])
 
@@ -317,10 +330,11 @@ def _one_hot_inputs(
 
 
 def boosted_stumps(
-    inputs: np.ndarray, labels: np.ndarray, test_inputs: np.ndarray, *, seed: int, stumps: int = 50
+    inputs: np.ndarray, labels: np.ndarray, test_inputs: np.ndarray, *, seed: int
 ) -> np.ndarray:
-    """Class probabilities (test rows, classes) of AdaBoost in its real-valued form, SAMME.R (Zhu et
-    al. 2009).
+    """Return class probabilities (test rows, classes) of AdaBoost in its real-valued form.
+
+    That form is SAMME.R (Zhu et al. 2009).
 
     It was AdaBoostClassifier's default in scikit-learn 1.2.2, which the work lists, and is no
     longer in the library. The present default (SAMME) is another classifier: on real rows of
@@ -337,7 +351,7 @@ def boosted_stumps(
     # as the library drew them, for equal choices between equally good splits
     seeds = np.random.RandomState(seed)
     grown = 0
-    while grown < stumps:
+    while grown < STUMPS:
         grown += 1
         stump = DecisionTreeClassifier(
             max_depth=1, random_state=seeds.randint(np.iinfo(np.int32).max)
@@ -355,8 +369,10 @@ def boosted_stumps(
 
 
 def fit_forest(inputs: np.ndarray, labels: np.ndarray, seed: int) -> RandomForestClassifier:
-    """Random forest with defaults. It grows on all threads and votes on one: else votes sum in a
-    changing order."""
+    """Fit a random forest with scikit-learn's defaults.
+
+    It grows on all threads and votes on one: else votes sum in a changing order.
+    """
     forest = RandomForestClassifier(random_state=seed, n_jobs=threads()).fit(inputs, labels)
     return forest.set_params(n_jobs=1)
 

@@ -1,5 +1,4 @@
-"""How far apart two tables are on marginal queries (maddock2024, protocol "Workload" and
-"Metrics").
+"""Distance of two tables on marginal queries (maddock2024, "Workload" and "Metrics").
 
 A table is integer codes (rows, columns), column j with levels[j] levels; a query is an ascending
 tuple of column positions, its counts are flat in C order of those columns. The product of three
@@ -35,7 +34,7 @@ def marginal(codes: np.ndarray, levels: Sequence[int], query: Query) -> np.ndarr
 def marginals(
     codes: np.ndarray, levels: Sequence[int], queries: Iterable[Query]
 ) -> list[np.ndarray]:
-    """The counts of each query, as `marginal`."""
+    """Return the counts of each query, as `marginal`."""
     queries = _checked_queries(queries, levels)
     columns = _columns(codes, levels, "the table")
     return [
@@ -47,8 +46,7 @@ def marginals(
 def workload_error(
     real: np.ndarray, synthetic: np.ndarray, levels: Sequence[int], queries: Iterable[Query]
 ) -> float:
-    """Mean over queries of the L1 distance between the normalised marginals of two tables, in [0,
-    2].
+    """Return the mean over queries of the L1 distance between the normalised marginals, in [0, 2].
 
     The work's definition 2.2 averages over the drawn queries, its public code over their `closure`;
     against the training rows either way.
@@ -59,8 +57,10 @@ def workload_error(
 def workload_errors(
     real: np.ndarray, synthetic: np.ndarray, levels: Sequence[int], queries: Iterable[Query]
 ) -> np.ndarray:
-    """Float64 (queries,): the L1 distance of each query's normalised marginals, in [0, 2]; row
-    counts may differ."""
+    """Return the L1 distance of each query's normalised marginals, in [0, 2].
+
+    Float64 (queries,); row counts may differ.
+    """
     queries = _checked_queries(queries, levels)
     tables = [
         _columns(codes, levels, f"the {name} table")
@@ -84,8 +84,9 @@ def workload_errors(
 def mean_heterogeneity(
     codes: np.ndarray, parts: Sequence[np.ndarray], levels: Sequence[int], *, width: int = 3
 ) -> float:
-    """Mean over clients and all subsets of 1 to `width` columns of the total variation to the
-    pooled table, in [0, 1].
+    """Return the mean total variation of clients to the pooled table, in [0, 1].
+
+    The mean is over clients and all subsets of 1 to `width` columns.
 
     parts: row positions of each client; pooled are the rows of all of them. Total variation is half
     the L1 distance of the normalised marginals, which gives table 5 [code], although its caption
@@ -119,8 +120,10 @@ def _size(levels: Sequence[int], query: Query) -> int:
 
 
 def _cells(columns: np.ndarray, levels: Sequence[int], query: Query) -> np.ndarray:
-    """Int64 (rows,): the flat cell of each row in the marginal of `query`; columns: (columns,
-    rows)."""
+    """Return the flat cell of each row in the marginal of `query`, int64 (rows,).
+
+    columns: (columns, rows).
+    """
     cells = columns[query[0]]
     for c in query[1:]:
         cells = cells * int(levels[c]) + columns[c]
@@ -128,7 +131,7 @@ def _cells(columns: np.ndarray, levels: Sequence[int], query: Query) -> np.ndarr
 
 
 def _occupied(cells: np.ndarray, size: int) -> tuple[np.ndarray, int]:
-    """The cells renumbered without those that no row is in, and how many are left."""
+    """Renumber the cells without those that no row is in, and return how many are left."""
     if size <= 2 * len(cells):  # counting all is faster than sorting
         return cells, size
     values, renumbered = np.unique(cells, return_inverse=True)
@@ -136,8 +139,10 @@ def _occupied(cells: np.ndarray, size: int) -> tuple[np.ndarray, int]:
 
 
 def _columns(codes: np.ndarray, levels: Sequence[int], name: str) -> np.ndarray:
-    """Int64 (columns, rows), each column in one piece; BadInput for what is not a table of these
-    levels."""
+    """Return the columns in one piece each, int64 (columns, rows).
+
+    Raises BadInput for what is not a table of these levels.
+    """
     codes = np.asarray(codes)
     if codes.ndim != 2 or codes.shape[1] != len(levels):
         raise BadInput(

@@ -76,7 +76,7 @@ def _with_levels_of(table: Table, path: Source) -> Table:
     """Return the real table with the levels of open columns that the synthetic rows have."""
     if not table.form.open:
         return table
-    kept = [c for c in table.form.columns if c.name not in table.form.left_out]
+    kept = table.form.kept
     raw = Container.of(path).raw(path, [column.name for column in kept])
     opened = [column for column in kept if column.is_open and column.name in raw]
     return with_levels(table, {c.name: sorted(set(c.labels(raw[c.name]))) for c in opened})
@@ -92,7 +92,7 @@ def compare_form(table: Table, path: Source) -> pd.DataFrame:
     """
     made = Container.of(path)
     form, real = table.form, table.container
-    expected = [c for c in form.columns if c.name not in form.left_out]
+    expected = form.kept
     numbers = {c.name: (*NOT_A_NUMBER, *c.missing) for c in expected if not c.is_text}
     raw = made.raw(path, [column.name for column in expected], numbers)
     lines = {"(file)": ("", np.nan, np.nan, _file(real, made, expected, list(raw)))}

@@ -81,7 +81,7 @@ class SavedModel:
 
     def __repr__(self) -> str:
         """Write what it is a model of."""
-        columns = ", ".join(c.name for c in self.form.columns if c.name not in self.form.left_out)
+        columns = ", ".join(c.name for c in self.form.kept)
         return (
             f"SavedModel of {self.method.name}, of {self.num_rows:,} rows of {columns}. "
             "sample(rows) draws rows, means() gives means with their errors; statement is what "

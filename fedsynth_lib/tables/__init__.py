@@ -1,2 +1,1 @@
-"""Tables: what is declared of them, where their files are, how methods see them, who holds which
-rows."""
+"""Tables: declarations, files, how methods see them, and which client holds which rows."""

@@ -1,5 +1,6 @@
-"""Detect the format of somebody's table from its first bytes, read its columns as they are written,
-and write synthetic rows as a file of the same format.
+"""Read a user's table in any format, and write synthetic rows as a file of the same format.
+
+The format is detected from the first bytes; columns are read as they are written.
 
 How that file is written follows from the declaration and from the names of its columns, never from
 a row: types, line ends and order are the same whoever is in the table.
@@ -80,6 +81,7 @@ class InMemory:
     name: str = "table"
 
     def __str__(self) -> str:
+        """Return the name."""
         return self.name
 
     @property
@@ -89,7 +91,7 @@ class InMemory:
 
     @classmethod
     def of(cls, frame: pd.DataFrame, name: str = "table") -> "InMemory":
-        """Raises BadInput, in one sentence, for what is no table of named columns with rows."""
+        """Take a DataFrame; BadInput unless it is a table of named columns with rows."""
         if not isinstance(frame, pd.DataFrame):
             raise BadInput(
                 f"{name} is a {type(frame).__name__}: give a pandas DataFrame, or the path of a "
@@ -113,7 +115,7 @@ class InMemory:
 
 
 def _label(label: object, name: str) -> str:
-    """The name of a DataFrame's column: a text, or a whole number."""
+    """Return the name of a DataFrame's column: a text, or a whole number."""
     whole = isinstance(label, int | np.integer) and not isinstance(label, bool | np.bool_)
     if label == "" or not (isinstance(label, str) or whole):
         raise BadInput(
@@ -167,6 +169,7 @@ class Container:
     types: pa.Schema | None = None
 
     def __post_init__(self):
+        """Refuse a kind of file that only older versions wrote."""
         if self.kind not in ("text", "parquet") or self.compressed not in ("", ".gz", ".zip"):
             raise BadInput(  # of an older saved model
                 f"files of {self.compressed or self.kind} are no longer written: take the version "
@@ -236,13 +239,15 @@ class Container:
         return replace(found, columns=_header(path, found))
 
     def declared(self, form: Form) -> "Container":
-        """The same for synthetic rows of this form: the types of a typed file are the declared
-        ones. Raises BadInput for a type that cannot hold what its column declares."""
+        """Return the container of synthetic rows of this form.
+
+        The types of a typed file are the declared ones. Raises BadInput for a type that cannot hold
+        what its column declares.
+        """
         if self.types is None:
             return self
-        kept = [column for column in form.columns if column.name not in form.left_out]
         notes = {each.name: each.metadata for each in self.types}
-        fields = [pa.field(c.name, _checked_type(c), metadata=notes.get(c.name)) for c in kept]
+        fields = [pa.field(c.name, _checked_type(c), metadata=notes.get(c.name)) for c in form.kept]
         return replace(self, types=pa.schema(fields))
 
     def raw(
@@ -253,8 +258,10 @@ class Container:
         *,
         strict: bool = False,
     ) -> pd.DataFrame:
-        """The columns of the file, as they are written: of text, labels (pandas' categories), but
-        of `numbers` float64; of typed files what their types are.
+        """Return the columns of the file as they are written.
+
+        Of text files they are labels (pandas' categories), but of `numbers` float64; of typed files
+        they have the types of the file.
 
         names: of all columns, where the file has no header.
         numbers: name -> texts that stand for a missing one.
@@ -307,7 +314,7 @@ class Container:
         return whole(frame, path)
 
     def check_quoting(self) -> None:
-        """Raises BadInput for a file that no spreadsheet opens as it is."""
+        """Raise BadInput for a file that no spreadsheet opens as it is."""
         if self.kind != "text":
             raise BadInput(
                 f"quote_formulas is for CSV, which spreadsheets open, and this is a file of "
@@ -315,22 +322,21 @@ class Container:
             )
 
     def content(self, frame: pd.DataFrame, form: Form, *, quote_formulas: bool = False) -> bytes:
-        """A file of this kind with the rows, which `form.to_file` has made.
+        """Return a file of this kind with the rows, which `form.to_file` has made.
 
         quote_formulas: write an apostrophe before texts that a spreadsheet would run.
         """
         if quote_formulas:
             self.check_quoting()
-        columns = {column.name: column for column in form.columns}
         if self.types is not None:
             arrays = self._arrays(frame, form)
             sink = io.BytesIO()
             parquet.write_table(pa.Table.from_arrays(arrays, names=list(frame.columns)), sink)
             return sink.getvalue()
-        written = {name: columns[name].texts(frame[name]) for name in frame.columns}
+        written = {name: form[name].texts(frame[name]) for name in frame.columns}
         if quote_formulas:
             written = {
-                f"'{name}" if is_formula(name) else name: columns[name].quoted(
+                f"'{name}" if is_formula(name) else name: form[name].quoted(
                     texts, frame[name].isna()
                 )
                 for name, texts in written.items()
@@ -341,17 +347,17 @@ class Container:
         return _compressed(text.encode(self.encoding), self.compressed)
 
     def frame(self, rows: pd.DataFrame, form: Form) -> pd.DataFrame:
-        """The rows, which `form.to_file` has made, as a DataFrame like the one of the table: its
-        dtypes and the labels of its columns; a fresh RangeIndex.
+        """Return the rows, which `form.to_file` has made, as a DataFrame like the one of the table.
+
+        It has the dtypes and the column labels of that table, and a fresh RangeIndex.
 
         Whole numbers and truth values with gaps, which only pandas' nullable dtypes hold, have
         these. Rows of a text file are as `FileColumn.restore` gives them, but that a column of
         numbers and of codes for a missing one is all text.
         """
         if self.types is None:
-            columns = {column.name: column for column in form.columns}
             mixed = [n for n in rows if pd.api.types.infer_dtype(rows[n]).startswith("mixed")]
-            texts = {name: columns[name].texts(rows[name]).replace("", None) for name in mixed}
+            texts = {name: form[name].texts(rows[name]).replace("", None) for name in mixed}
             return rows.assign(**texts).reset_index(drop=True)
         merged = {column.name for column in form.columns if column.other}  # `other` is a text
         found = {}
@@ -363,9 +369,8 @@ class Container:
         return pd.DataFrame(found)
 
     def _arrays(self, rows: pd.DataFrame, form: Form) -> list[pa.Array]:
-        columns = {column.name: column for column in form.columns}
         return [
-            _coded(_array(rows[name], columns[name], self.types.field(name).type), columns[name])
+            _coded(_array(rows[name], form[name], self.types.field(name).type), form[name])
             for name in rows
         ]
 
@@ -379,7 +384,7 @@ def _beginning(path: Path) -> bytes:
 
 
 def _compression(path: Path) -> str:
-    """The ending of a file that is compressed, by its first bytes; '' of another."""
+    """Return the ending of a file that is compressed, by its first bytes; '' of another."""
     if _beginning(path).startswith(GZIP):
         return ".gz"
     if not _beginning(path).startswith(ZIP) or len(_members(path)) != 1 or _is_workbook(path):
@@ -431,9 +436,11 @@ def _compressed(content: bytes, ending: str) -> bytes:
 
 
 def _separator(path: Path, container: Container, names: Collection[str]) -> str:
-    """The mark by which the header has most of the names. Where there are none, the one that cuts
-    the first lines into equally many fields, more than one; else the one that cuts the header
-    most."""
+    """Return the separator by which the header has most of the names.
+
+    Where there are no names, it is the one that cuts the first lines into equally many fields, more
+    than one; else the one that cuts the header most.
+    """
 
     def fitting(mark: str) -> tuple[int, int]:
         cut = _first_lines(path, replace(container, separator=mark)) or [[]]
@@ -445,7 +452,7 @@ def _separator(path: Path, container: Container, names: Collection[str]) -> str:
 
 
 def header_newline(path: Path) -> str:
-    """What ends the first line of a text file."""
+    """Return what ends the first line of a text file."""
     with _opened(path) as file:
         return "\r\n" if file.readline().endswith(b"\r\n") else "\n"
 
@@ -472,12 +479,12 @@ def _refuse_twins(path: Path, names: Sequence[str]) -> None:
         raise BadInput(f"{path}: two columns are called {twice[0]!r}; rename one of them.")
 
 
-def _first_lines(path: Path, container: Container, most: int = 5) -> list[list[str]]:
+def _first_lines(path: Path, container: Container) -> list[list[str]]:
     text = io.TextIOWrapper(_opened(path), container.encoding, errors="replace", newline="")
     with refusing(path), text as stream:
         try:
             lines = csv.reader(stream, delimiter=container.separator, skipinitialspace=True)
-            return list(islice(filter(None, lines), most))
+            return list(islice(filter(None, lines), 5))
         except csv.Error:  # a field beyond all measure: not cut by this separator
             return []
 
@@ -502,7 +509,7 @@ UNFIT = (ValueError, TypeError, AttributeError, ArithmeticError, pa.ArrowExcepti
 
 
 def type_of(column: FileColumn) -> pa.DataType:
-    """The type of a column in a typed file, by its declaration alone: any of them may have gaps."""
+    """Return the type of a column in a typed file, by its declaration alone; any may have gaps."""
     name = column.type or ("dictionary<string>" if column.ordered else "")
     if name.startswith("dictionary<"):
         values = pa.type_for_alias(name.removeprefix("dictionary<").removesuffix(">"))
@@ -522,7 +529,7 @@ def type_of(column: FileColumn) -> pa.DataType:
 
 
 def type_to_declare(column: FileColumn, found: pa.DataType) -> str:
-    """What a draft says of a column's type in its file: '' where that goes without saying."""
+    """Return the type that a draft declares for a column; '' where it needs no declaration."""
     if column.kind in ("identifier", "text") or found == type_of(column):
         return ""
     if column.kind == "numeric" and column.whole and pa.types.is_floating(found):
@@ -548,8 +555,10 @@ def _checked_type(column: FileColumn) -> pa.DataType:
 
 
 def _declared_values(column: FileColumn) -> pd.Series:
-    """Values of a column as `FileColumn.restore` gives them: all categories, or the ends of its
-    range and a number between them."""
+    """Return values that a column may have, as `FileColumn.restore` gives them.
+
+    They are all categories, or the ends of its range and a number between them.
+    """
     values = list(column.categories) or [column.low, column.high]
     if column.kind == "numeric" and not column.whole:
         values.append(column.low + 0.1234567 * (column.high - column.low))
@@ -570,7 +579,7 @@ def _coded(array: pa.Array, column: FileColumn) -> pa.Array:
 
 
 def _array(values: pd.Series, column: FileColumn, kind: pa.DataType) -> pa.Array:
-    """A restored column in the type that it has in the file."""
+    """Return a restored column in the type that it has in the file."""
     gaps = values.isna().to_numpy()
     if gaps.all():
         return pa.nulls(len(values), kind)

@@ -1,5 +1,4 @@
-"""Rows as points in the plane, and the clusters they form there: the client split that maddock2024
-calls clustering.
+"""UMAP picture of rows and its clusters: the client split that maddock2024 calls clustering.
 
 UMAP draws the coded table, target included, in two dimensions; k-means cuts the picture into as
 many clusters as there are clients. That takes a minute for a table of 50,000 rows, so both steps
@@ -36,8 +35,10 @@ VERSION = 1  # raise it whenever the same codes and seed give another split
 
 
 def coded(table: Table) -> np.ndarray:
-    """Int32 (rows, columns), target included: in the bins that a view of this table states, else
-    32 for each number."""
+    """Return the table in bins, int32 (rows, columns), target included.
+
+    The bins are those that a view of this table states, else 32 for each number.
+    """
     known = table.data != "own" and table.key in REGISTRY
     bins = stated_bins(table.key) if known else {}
     chosen = {name: bins[name] for name in table.schema.numeric if name in bins}
@@ -45,16 +46,20 @@ def coded(table: Table) -> np.ndarray:
 
 
 def principal_components(features: np.ndarray) -> np.ndarray:
-    """Float (rows, 2), (rows, 1) of one column: the first two principal components of features
-    (rows, columns)."""
+    """Return the first two principal components of features (rows, columns).
+
+    Float (rows, 2), or (rows, 1) of one column.
+    """
     from sklearn.decomposition import PCA  # late, as k-means below
 
     return PCA(min(2, features.shape[1]), svd_solver="covariance_eigh").fit_transform(features)
 
 
 def umap_embedding(features: np.ndarray, *, seed: int) -> np.ndarray:
-    """Float32 (rows, 2): UMAP with 15 neighbours and minimum distance 0.1, from features (rows,
-    columns)."""
+    """Return UMAP's picture of features (rows, columns), float32 (rows, 2).
+
+    15 neighbours, minimum distance 0.1.
+    """
     if len(features) <= NEIGHBOURS:
         raise BadInput(
             f"{len(features)} rows are too few for UMAP, which looks at {NEIGHBOURS} neighbours "
@@ -76,11 +81,11 @@ def umap_embedding(features: np.ndarray, *, seed: int) -> np.ndarray:
 
 
 def _component(usual: Callable[..., np.ndarray], **given: Any) -> np.ndarray:
-    """Where UMAP lets the rows of a connected component start, float (rows, 2): eigenvectors, which
-    it scales to the distance of the nearest other component.
+    """Return where UMAP lets the rows of a connected component start, float (rows, 2).
 
-    Of 1e-90 float32 leaves 0, whatever was scaled: then none are looked for, which takes far longer
-    than all else (census_kdd). The same draws are made, and the same picture comes out.
+    They are eigenvectors, which it scales to the distance of the nearest other component. Scaled to
+    1e-90, all of them are 0 in float32: then none are computed, since that takes far longer than
+    all else (census_kdd). The same random numbers are drawn, and the same picture results.
     """
     if sys._getframe(1).f_locals.get("data_range", 1.0) > VANISHES:  # of `multi_component_layout`
         return usual(**given)
@@ -90,8 +95,10 @@ def _component(usual: Callable[..., np.ndarray], **given: Any) -> np.ndarray:
 
 
 def k_means(points: np.ndarray, num_clusters: int, *, state: int) -> np.ndarray:
-    """The cluster of each row of points (rows, dimensions), 0 to num_clusters - 1; few distinct
-    points give fewer."""
+    """Return the cluster of each row of points (rows, dimensions), 0 to num_clusters - 1.
+
+    Few distinct points give fewer clusters.
+    """
     from sklearn.cluster import KMeans  # late: a second to import, and only clusters need it
     from sklearn.exceptions import ConvergenceWarning
 
@@ -108,8 +115,10 @@ def embedded(codes: np.ndarray, *, seed: int) -> np.ndarray:
 
 
 def clusters(codes: np.ndarray, num_clusters: int, *, seed: int) -> np.ndarray:
-    """Int32 (rows,): the cluster of each row of codes (rows, columns) in its UMAP picture, from the
-    cache if there."""
+    """Return the cluster of each row of codes (rows, columns) in its UMAP picture, int32 (rows,).
+
+    It is taken from the cache if it is there.
+    """
 
     def make() -> np.ndarray:
         state = _state(seed, "k-means", num_clusters)
@@ -132,7 +141,7 @@ def _facts(codes: np.ndarray, seed: int) -> dict[str, Any]:
 
 
 def _kept(kind: str, facts: dict[str, Any], make: Callable[[], np.ndarray]) -> np.ndarray:
-    """The array in the cache, or made now and put there."""
+    """Return the array in the cache, or make it now and put it there."""
     path = _path(kind, facts)
     try:
         return np.load(path, allow_pickle=False)
@@ -153,8 +162,10 @@ def _path(kind: str, facts: dict[str, Any]) -> Path:
 
 
 def joint_map(parts: list[np.ndarray], *, seed: int) -> list[np.ndarray]:
-    """Points (rows, 2) of several feature matrices in one common t-SNE map (perplexity 30, started
-    from components)."""
+    """Return points (rows, 2) of several feature matrices in one common t-SNE map.
+
+    Perplexity 30, started from the principal components.
+    """
     from sklearn.manifold import TSNE
 
     together = np.concatenate(parts)
@@ -168,8 +179,10 @@ def joint_map(parts: list[np.ndarray], *, seed: int) -> list[np.ndarray]:
 
 
 def squares(points: np.ndarray, number: int) -> np.ndarray:
-    """Int64 (rows, 2): the square that each point (rows, 2) falls into, of number x number over
-    their extent."""
+    """Return the square that each point (rows, 2) falls into, int64 (rows, 2).
+
+    There are number x number squares over the extent of the points.
+    """
     low, high = points.min(axis=0), points.max(axis=0)
     extent = np.where(high > low, high - low, 1)
     return np.minimum((number * (points - low) / extent).astype(np.int64), number - 1)

@@ -1,9 +1,7 @@
-"""How a method sees a table: equal-width bins, places in the declared range, one-hot columns, label
-codes.
+"""How a method sees a table: bins, places in the declared range, one-hot columns, label codes.
 
-An encoder is made from the declared schema alone. It never looks at rows, so nothing
-about them can leak through its edges or its levels (see `bins_from_rows` for the
-opposite, which some works do).
+An encoder is made from the declared schema alone. It never looks at rows, so nothing about them can
+leak through its edges or its categories. `bins_from_rows` does the opposite, as some works do.
 """
 
 import math
@@ -41,6 +39,7 @@ class EqualWidthBins:
     by_column: Mapping[str, int] | tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self):
+        """Check the numbers of bins, and compute the edges."""
         chosen = dict(self.by_column)
         object.__setattr__(self, "by_column", tuple(sorted(chosen.items())))
         if self.bins is not None:
@@ -55,6 +54,7 @@ class EqualWidthBins:
 
     @cached_property
     def domain(self) -> Domain:
+        """Names and numbers of levels of the encoded columns."""
         edges = self.edges
         levels = (
             len(edges[c.name]) - 1 if c.kind == "numeric" else len(c.categories)
@@ -119,6 +119,7 @@ class UnitRange:
 
     @cached_property
     def domain(self) -> Domain:
+        """Names and numbers of levels of the encoded columns."""
         return Domain(
             tuple(self.schema.names),
             tuple(len(column.categories) for column in self.schema.columns),
@@ -138,8 +139,10 @@ class UnitRange:
         return rows
 
     def inverse(self, rows: np.ndarray, rng: np.random.Generator) -> pd.DataFrame:
-        """Values with the schema's types: what lies outside of the range is moved to its end,
-        integers are rounded."""
+        """Decode to values with the schema's types.
+
+        What is outside of the range is moved to its end, integers are rounded.
+        """
         values = {}
         for numbers, column in zip(np.asarray(rows).T, self.schema.columns, strict=True):
             if column.kind == "categorical":
@@ -154,8 +157,7 @@ class UnitRange:
 
 
 def clamped(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
-    """The frame with every number outside its declared range moved to the nearer end of it; missing
-    ones stay missing.
+    """Move numbers outside their declared range to its nearer end; missing ones stay missing.
 
     What private runs do, so that one row with an odd number cannot stop a run, or show by stopping
     it that it is there.
@@ -167,8 +169,9 @@ def clamped(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
 
 
 def bins_from_rows(frame: pd.DataFrame, schema: Schema, bins: int = 20) -> EqualWidthBins:
-    """Bins over the range that the rows themselves span (the published "global minimum and
-    maximum").
+    """Return bins over the range that the rows themselves span.
+
+    This is the published "global minimum and maximum".
 
     This range is an UNPROTECTED RELEASE: the smallest and the largest value are single people's,
     and one outlier moves every edge. Whoever uses it must list it as such in the privacy
@@ -184,8 +187,10 @@ def bins_from_rows(frame: pd.DataFrame, schema: Schema, bins: int = 20) -> Equal
 
 
 def one_hot(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
-    """Float32 (rows, width) in schema order: a column of 0/1 per declared category, numeric columns
-    as they are."""
+    """Encode as float32 (rows, width) in schema order, categories one-hot.
+
+    A column of 0/1 per declared category; numeric columns are as they are.
+    """
     _check_columns(frame, schema)
     widths = [1 if c.kind == "numeric" else len(c.categories) for c in schema.columns]
     matrix = np.zeros((len(frame), sum(widths)), dtype=np.float32)
@@ -200,8 +205,10 @@ def one_hot(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
 
 
 def standardised(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
-    """Float32 (rows, width): z-scored numeric columns first, then the categories one-hot, for
-    distances and PCA."""
+    """Encode as z-scored numeric columns first, then the categories one-hot; float32 (rows, width).
+
+    For distances and PCA.
+    """
     numbers = frame[list(schema.numeric)].to_numpy(dtype=np.float64)
     spread = numbers.std(axis=0)
     z_scores = (numbers - numbers.mean(axis=0)) / np.where(spread > 0, spread, 1)
@@ -209,8 +216,10 @@ def standardised(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
 
 
 def label_codes(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
-    """Float64 (rows, columns) in schema order: numeric columns as they are, categories as their
-    codes."""
+    """Return numeric columns as they are and categories as their codes.
+
+    Float64 (rows, columns) in schema order.
+    """
     _check_columns(frame, schema)
     matrix = np.empty((len(frame), len(schema.columns)))
     for j, column in enumerate(schema.columns):
@@ -257,8 +266,10 @@ def _edges(column: Column, bins: int) -> np.ndarray:
 
 
 def _integers(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """First and last integer of every bin; for a bin without any, twice the nearest one in
-    range."""
+    """Return first and last integer of every bin.
+
+    Of a bin without any integer, both are the nearest one in range.
+    """
     first = np.ceil(edges[:-1])
     last = np.append(np.ceil(edges[1:-1]) - 1, np.floor(edges[-1]))
     nearest = np.clip(np.rint((edges[:-1] + edges[1:]) / 2), np.ceil(edges[0]), np.floor(edges[-1]))

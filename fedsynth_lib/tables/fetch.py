@@ -38,12 +38,15 @@ class Unavailable(Exception):
 
 
 def raw_folder(folder: str) -> Path:
+    """Return the folder in data/raw that holds a table's files."""
     return project_root() / "data" / "raw" / folder
 
 
 def mirror() -> str:
-    """FEDSYNTH_MIRROR: a folder, a URL, or '' where none is set. BadInput where the folder does not
-    exist."""
+    """Return FEDSYNTH_MIRROR: a folder, a URL, or '' where none is set.
+
+    Raises BadInput where the folder does not exist.
+    """
     place = os.environ.get("FEDSYNTH_MIRROR", "").rstrip("/")
     if place and "://" not in place and not Path(place).is_dir():
         raise BadInput(
@@ -53,14 +56,16 @@ def mirror() -> str:
 
 
 def stored_names(file: File) -> list[str]:
-    """The names that a file may have: as the mirror stores it, the official one, and compressed."""
+    """Return the names that a file may have: the mirror's, the official one, and compressed."""
     names = [file.stored, file.name, file.name + ".gz", file.name + ".xz"]
     return [name for name in dict.fromkeys(names) if name]
 
 
 def find_local(folder: str, file: File) -> tuple[Path, str] | None:
-    """(path, 'raw' or 'mirror') of a file that is already on this machine, or None. Nothing is
-    read."""
+    """Return (path, 'raw' or 'mirror') of a file that is already on this machine, or None.
+
+    Nothing is read.
+    """
     places = [(raw_folder(folder), "raw")]
     if mirror() and "://" not in mirror():
         places.append((Path(mirror()) / folder, "mirror"))
@@ -71,22 +76,13 @@ def find_local(folder: str, file: File) -> tuple[Path, str] | None:
     return None
 
 
-def addresses(folder: str, file: File) -> list[str]:
-    """Where a file can be downloaded from: the mirror if it is a URL, then the official
-    addresses."""
-    remote = (
-        [f"{mirror()}/{folder}/{name}" for name in stored_names(file)] if "://" in mirror() else []
-    )
-    return remote + list(file.urls)
-
-
 def locate(
     entry: Entry, names: tuple[str, ...], otherwise: tuple[str, ...] = ()
 ) -> tuple[list[Path], list[str]]:
-    """(paths of the named files, []), or ([], what was tried); `otherwise` where `names` cannot be
-    had.
+    """Return (paths of the named files, []), or ([], what was tried).
 
-    What is on this machine goes before what must be downloaded.
+    `otherwise` are the files to take where `names` cannot be had. What is on this machine goes
+    before what must be downloaded.
     """
     tried: list[str] = []
     for download in (False, True):
@@ -112,11 +108,13 @@ def locate(
 
 
 def fetch(folder: str, file: File, tried: list[str]) -> Path | None:
-    """The path of the file after a download into data/raw, or None; why not is added to `tried`.
+    """Download a file into data/raw and return its path; None where it cannot be had.
 
-    Raises BadInput where an address gives something with another checksum.
+    The mirror comes first if it is a URL, then the official addresses. Why one fails is added to
+    `tried`. Raises BadInput where an address gives something with another checksum.
     """
-    for url in addresses(folder, file):
+    names = stored_names(file) if "://" in mirror() else []
+    for url in (*(f"{mirror()}/{folder}/{name}" for name in names), *file.urls):
         host = urlsplit(url).netloc
         if host in _unreachable:
             tried.append(f"{url} (host not reachable)")
@@ -130,7 +128,7 @@ def fetch(folder: str, file: File, tried: list[str]) -> Path | None:
 
 
 def download(url: str, folder: Path, file: File) -> Path:
-    """Fetches `url`, checks it, and puts it into `folder`; a zip's member is taken out of it.
+    """Download `url`, check it, and put it into `folder`; a zip's member is taken out of it.
 
     Raises Unavailable, or BadInput for a wrong checksum; nothing stays behind.
     """
@@ -209,12 +207,12 @@ def _unzip(archive: Path, target: Path, member: str, url: str) -> None:
 
 
 def sha256(stream: BinaryIO) -> str:
-    """The SHA-256 of a binary stream, in hexadecimal."""
+    """Return the SHA-256 of a binary stream, in hexadecimal."""
     return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def check(path: Path, file: File, *, suffix: str | None = None, url: str = "") -> None:
-    """Raises BadInput unless the file or its decompressed content has one of the known checksums.
+    """Raise BadInput unless the file or its decompressed content has one of the known checksums.
 
     suffix: how the content is compressed, where the path does not tell. url: where it was just
         fetched from.

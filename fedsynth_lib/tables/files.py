@@ -36,7 +36,9 @@ OF_PARSER: dict[str, Callable[..., str]] = {
 def read_text(
     path: Path, schema: Schema, reader: Reader, file: File, file_columns: tuple[str, ...]
 ) -> pd.DataFrame:
-    """The declared columns of a text file: floats and labels, not yet checked against the schema.
+    """Read the declared columns of a text file, not yet checked against the schema.
+
+    They are floats and labels.
 
     file_columns: all columns in file order, used where the file has no header.
     """
@@ -69,8 +71,10 @@ def read_text(
 def parsed(
     source: Callable[[], AbstractContextManager[Path | IO[bytes]]], types: dict, options: dict
 ) -> pd.DataFrame:
-    """`pandas.read_csv` with these types; all as text where a number is none, which whoever checks
-    the columns names. source: is asked again for each attempt."""
+    """Read with `pandas.read_csv` and these types; all as text where a number is not one.
+
+    The check of the columns then names it. source: is called again for each attempt.
+    """
     try:
         with source() as file:
             return pd.read_csv(file, dtype=types, **options)
@@ -95,7 +99,7 @@ def refusing(path: Path) -> Iterator[None]:
 
 
 def whole(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
-    """The frame itself; BadInput where pandas has taken the first fields for an index."""
+    """Return the frame itself; BadInput where pandas has taken the first fields for an index."""
     if not isinstance(frame.index, pd.RangeIndex):
         raise BadInput(
             f"{path}: rows have more fields than there are columns; check its "
@@ -105,7 +109,7 @@ def whole(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
 
 
 def read_parquet(path: Path, schema: Schema, reader: Reader) -> pd.DataFrame:
-    """The frame in a Parquet file, labels cleaned as those of a text file."""
+    """Return the frame in a Parquet file, labels cleaned as those of a text file."""
     try:
         return with_labels(pd.read_parquet(path), schema.categorical, reader)
     except (OSError, ValueError) as error:
@@ -113,8 +117,10 @@ def read_parquet(path: Path, schema: Schema, reader: Reader) -> pd.DataFrame:
 
 
 def with_labels(frame: pd.DataFrame, names: Iterable[str], reader: Reader) -> pd.DataFrame:
-    """Columns of categories as labels without outer spaces and suffix, empty cells as the reader's
-    category."""
+    """Return the frame with columns of categories as labels without outer spaces and suffix.
+
+    Empty cells become the reader's category for them.
+    """
     for name in set(names) & set(frame.columns):
         labels = relabel(
             frame[name].astype("category"), lambda label: label.strip().removesuffix(reader.suffix)
@@ -149,7 +155,7 @@ def may_be_several(name: str) -> bool:
 
 
 def one_column(path: Path, separator: str, name: str) -> BadInput:
-    """What is said of a file whose columns are cut by something else."""
+    """Return the error for a file whose columns have another separator."""
     return BadInput(
         f"{path}: cut at {separator!r} it has the one column {name!r}; write comma, semicolon, "
         "tab or bar between columns, or name the separator in the schema file, under [reader]. If "
@@ -158,7 +164,7 @@ def one_column(path: Path, separator: str, name: str) -> BadInput:
 
 
 def relabel(values: pd.Series, new_label: Callable[[str], str]) -> pd.Series:
-    """A categorical series with every category renamed; categories that become equal are joined."""
+    """Rename every category of a series; categories that become equal are joined."""
     labels = [new_label(str(category)) for category in values.cat.categories]
     joined = {label: code for code, label in enumerate(dict.fromkeys(labels))}
     # the last serves missing values (code -1)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from datetime import date, time
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,7 @@ class Form:
     most_rows: int = 0
 
     def __post_init__(self):
+        """Check the rules and the unit of privacy."""
         _ = self.between  # a rule that means nothing is said now
         if not self.unit and self.most_rows:
             raise BadInput("schema: most_rows is of persons: write unit, too, or remove it.")
@@ -111,7 +113,7 @@ class Form:
                 )
 
     def of_persons(self, unit: str, most_rows: int) -> "Form":
-        """The form with this unit of privacy; BadInput where it has another one."""
+        """Return the form with this unit of privacy; BadInput where it has another one."""
         if (self.unit, self.most_rows) not in (("", 0), (unit, most_rows)):
             raise BadInput(
                 f"unit is {unit!r} with {most_rows} rows, and the schema says {self.unit!r} with "
@@ -126,12 +128,17 @@ class Form:
 
     @classmethod
     def of(cls, schema: Schema) -> "Form":
-        """The form of a file that has the schema's columns as they are."""
+        """Return the form of a file that has the schema's columns as they are."""
         return cls(tuple(map(plain, schema.columns)), schema.target)
 
     @property
     def names(self) -> tuple[str, ...]:
+        """Names of all columns."""
         return tuple(column.name for column in self.columns)
+
+    def __getitem__(self, name: str) -> FileColumn:
+        """Return the column of this name."""
+        return self.between.known[name]
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -164,15 +171,23 @@ class Form:
         return (*self.ignored, *dropped)
 
     @property
+    def kept(self) -> list[FileColumn]:
+        """The columns that synthetic rows have."""
+        return [column for column in self.columns if column.name not in self.left_out]
+
+    @property
     def unsourced(self) -> list[str]:
         """The modelled columns whose declaration does not say where it is documented."""
         return [c.name for c in self.columns if c.modelled is not None and not c.source]
 
     @property
     def ways_of_writing(self) -> dict[str, list[str]]:
-        """Entry -> the columns of synthetic rows of which it is declared, beside their range or
-        their categories: decimals, format, scale and so on. A draft reads these from rows."""
-        kept = [column for column in self.columns if column.name not in self.left_out]
+        """Entry -> the columns of synthetic rows of which it is declared.
+
+        Entries are decimals, format, scale and so on, but not ranges and categories. A draft reads
+        these from rows.
+        """
+        kept = self.kept
         found = {entry: [c.name for c in kept if getattr(c, entry)] for entry in WAYS_OF_WRITING}
         found["decimals"] = [c.name for c in kept if c.decimals is not None and not c.written]
         found["step"] = [c.name for c in kept if c.step is not None]
@@ -181,8 +196,10 @@ class Form:
 
     @property
     def public(self) -> list[str]:
-        """What a statement names of the form as treated as public, beside ranges and categories:
-        how each column is written, and what no synthetic row has."""
+        """What a statement names of the form as treated as public, beside ranges and categories.
+
+        How each column is written, and what no synthetic row has.
+        """
         lines = [
             f"as the schema declares it, {entry} of {', '.join(map(repr, names))}"
             for entry, names in self.ways_of_writing.items()
@@ -206,9 +223,10 @@ class Form:
     @property
     def formulas(self) -> list[str]:
         """The texts in synthetic rows that a spreadsheet would run."""
-        kept = [column for column in self.columns if column.name not in self.left_out]
         texts = [
-            text for c in kept for text in (c.name, *c.categories, *c.codes, c.value, c.pattern)
+            text
+            for c in self.kept
+            for text in (c.name, *c.categories, *c.codes, c.value, c.pattern)
         ]
         return [text for text in dict.fromkeys(texts) if is_formula(text)]
 
@@ -237,7 +255,7 @@ class Form:
     def to_model(
         self, raw: pd.DataFrame, name: str, moved: list[str] | None = None
     ) -> pd.DataFrame:
-        """The rows that methods work on, of a frame as the reader gives it.
+        """Return the rows that methods work on, of a frame as the reader gives it.
 
         moved: as in `schema.numbers_of`.
         Raises BadInput, naming `name`, as `schema.validate`; for columns with gaps that none
@@ -258,8 +276,10 @@ class Form:
         return values
 
     def rules_held(self, raw: pd.DataFrame) -> dict[str, float]:
-        """Rule -> the share of the rows in which it holds, of a frame as the reader gives it, or as
-        `to_file` does."""
+        """Return for each rule the share of the rows in which it holds.
+
+        raw: a frame as the reader gives it, or as `to_file` does.
+        """
         return self.between.shares(self._parsed(raw, "rules", [])) if self.rules else {}
 
     def _refuse_gaps(self, raw: pd.DataFrame, columns: Iterable[FileColumn], name: str) -> None:
@@ -280,8 +300,11 @@ class Form:
             )
 
     def to_file(self, rows: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-        """Synthetic rows as the file has them: its columns, in order, but those that are left out;
-        each value as `FileColumn.restore` says. rng: of fresh identifiers."""
+        """Return synthetic rows as the file has them.
+
+        Its columns, in order, but those that are left out; each value as `FileColumn.restore` says.
+        rng: of fresh identifiers.
+        """
         rows, amounts = self.between.to_file(rows) if self.rules else (rows, {})
         restored = {c.name: c.restore(rows, rng, amounts.get(c.name)) for c in self.columns}
         return pd.DataFrame(
@@ -290,7 +313,10 @@ class Form:
         )
 
     def to_toml(self, notes: Mapping[str, str] | None = None) -> str:
-        """The form as the text of a file that `form_from` reads. notes: name -> a comment."""
+        """Return the form as the text of a file that `form_from` reads.
+
+        notes: name -> a comment.
+        """
         said = {"target": self.target, "unit": self.unit, "most_rows": self.most_rows}
         head = [f"{name} = {_toml(value)}" for name, value in said.items() if value]
         parts = ["\n".join(["[table]", *head, ""])]
@@ -304,7 +330,7 @@ class Form:
         return "\n".join(parts)
 
     def in_order_of(self, names: Iterable[str]) -> "Form":
-        """The form with its columns in the order of a file; those that it lacks last."""
+        """Return the form with its columns in the order of a file; those that it lacks last."""
         place = {name: number for number, name in enumerate(names)}
         order = sorted(self.columns, key=lambda column: place.get(column.name, len(place)))
         return replace(self, columns=tuple(order))
@@ -315,12 +341,13 @@ class Form:
 
 @dataclass(frozen=True)
 class Counted:
-    """A table as methods that count see it, where rows of a number stand apart: one column of bins
-    with a level more for gaps, and for each heap, instead of a number and a column that says as
-    what a row stands apart.
+    """A table as methods that count see it, with one column for each number with gaps or heaps.
 
-    So the number of gaps, and what goes along with them, is counted with what was cut into bins;
-    with two columns it would be known only where both were counted together.
+    That column has bins, and a level more for gaps and for each heap. It takes the place of a
+    number and a column that says as what a row stands apart. So the number of gaps, and what goes
+    along with them, is counted with what was cut into bins; with two columns it would be known only
+    where both were counted together.
+
     edges: name -> edges of the bins of each such column.
     """
 
@@ -360,10 +387,12 @@ class Counted:
         )
 
     def _column(self, gaps: Gaps) -> Column:
-        """Bins, the levels that stand apart, and the last of these as NO_VALUE, which methods know
-        to be nobody's neighbour."""
+        """Return the column of bins and of the levels that stand apart.
+
+        The last of these is NO_VALUE, which methods know to be nobody's neighbour.
+        """
         column = gaps.number
-        bins = [f"{low:.12g} to {high:.12g}" for low, high in self._pairs(column.name)]
+        bins = [f"{low:.12g} to {high:.12g}" for low, high in pairwise(self.edges[column.name])]
         numbered = (f"{number}: {text}" for number, text in enumerate(bins))
         return Column(
             column.name,
@@ -372,9 +401,6 @@ class Counted:
             source=column.source,
             from_rows=column.from_rows,
         )
-
-    def _pairs(self, name: str) -> Iterable[tuple[float, float]]:
-        return zip(self.edges[name][:-1], self.edges[name][1:], strict=True)
 
     def _bins(self, gaps: Gaps) -> EqualWidthBins:
         name = gaps.number.name
@@ -410,8 +436,11 @@ class Counted:
 
 
 def form_from(document: Mapping[str, Any], name: str) -> Form:
-    """The form in a parsed file. Raises BadInput, naming the column, for an entry of another type
-    than it must have, an unknown one, or a declaration that means nothing."""
+    """Return the form in a parsed file.
+
+    Raises BadInput, naming the column, for an entry of another type than it must have, an unknown
+    one, or a declaration that means nothing.
+    """
     table, entries = document.get("table", {}), document.get("column", [])
     reader, rules = document.get("reader", {}), document.get("rule", [])
     refuse_first(
@@ -457,7 +486,7 @@ def form_from(document: Mapping[str, Any], name: str) -> Form:
 
 
 def _said(column: FileColumn) -> Iterable[tuple[str, Any]]:
-    """What a file has to say of a column."""
+    """Return the entries that a file has to have for a column."""
     for each in fields(column):
         value = getattr(column, each.name)
         if column.is_open and each.name in ("categories", "is_open"):
@@ -475,7 +504,7 @@ def _said(column: FileColumn) -> Iterable[tuple[str, Any]]:
 
 
 def _rule_toml(rule: Rule) -> str:
-    """A rule as a file has it."""
+    """Return a rule as a file has it."""
     lines = [
         f"{each.name} = {_toml(getattr(rule, each.name))}"
         for each in fields(rule)
@@ -490,13 +519,8 @@ def _toml(value: Any) -> str:
     return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
 
 
-def schema_from(document: Mapping[str, Any], name: str) -> Schema:
-    """The schema in a parsed file, as `form_from`."""
-    return form_from(document, name).schema
-
-
 def _column(entry: Any, source: str, name: str) -> FileColumn | str:
-    """A column, or the name of one that is ignored."""
+    """Return a column, or the name of one that is ignored."""
     called = entry.get("name") if isinstance(entry, Mapping) else None
     if not isinstance(called, str):
         raise BadInput(f'{name}: a [[column]] has no name in quotation marks; write name = "...".')
@@ -537,7 +561,7 @@ def _column(entry: Any, source: str, name: str) -> FileColumn | str:
 
 
 def _must_be(key: str, value: Any, kind: Any) -> str:
-    """What an entry must be that is something else; '' where it is right."""
+    """Return what a wrong entry must be; '' where it is right."""
     types, must = SHAPES.get(key, ((str,), "text in quotation marks"))
     if kind in TIMES and key in LIMITS:
         types, must = MOMENT, f"a {kind} in quotation marks"
@@ -557,10 +581,10 @@ def _is_of(value: Any, types: tuple[type, ...]) -> bool:
 
 
 def read_form(path: str | Path) -> Form:
-    """The form in a TOML file; BadInput where it cannot be read or declares nothing."""
+    """Return the form in a TOML file; BadInput where it cannot be read or declares nothing."""
     return form_from(read_toml(path), str(path))
 
 
 def read_schema(path: str | Path) -> Schema:
-    """The schema in a TOML file, as `read_form`."""
+    """Return the schema in a TOML file, as `read_form`."""
     return read_form(path).schema

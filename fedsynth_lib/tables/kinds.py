@@ -80,8 +80,10 @@ def refuse_first(where: str, *checks: tuple[object, str]) -> None:
 
 
 class Gaps(NamedTuple):
-    """A numeric column some of whose rows stand apart, as methods see it: its number, and whether,
-    or as what, a row stands apart: a gap, or a value that many rows share.
+    """A numeric column some of whose rows stand apart, as methods see it.
+
+    It is a number, and whether, or as what, a row stands apart: a gap, or a value that many rows
+    share.
 
     fills: the number of a row that stands apart, for each category of `missing` but the first. Of
         a gap it is the middle of the range, which says nothing.
@@ -92,8 +94,10 @@ class Gaps(NamedTuple):
     fills: tuple[float, ...]
 
     def codes(self, frame: pd.DataFrame) -> np.ndarray:
-        """As what each row stands apart: 0 for a number as others, else its place in `fills` + 1;
-        int (rows,)."""
+        """Return as what each row stands apart, int (rows,).
+
+        0 for a number as others, else its place in `fills` + 1.
+        """
         labels = frame[self.missing.name]
         return pd.Categorical(labels, categories=list(self.missing.categories)).codes.astype(int)
 
@@ -165,6 +169,7 @@ class FileColumn:
     question: str = ""
 
     def __post_init__(self):
+        """Check the declaration."""
         if self.kind not in KINDS:
             self._refuse(f"has kind {self.kind!r}; write one of {', '.join(KINDS)}.")
         for entry, kinds in FITTING.items():
@@ -373,8 +378,10 @@ class FileColumn:
 
     @property
     def gap_labels(self) -> tuple[str, ...]:
-        """The categories of its codes for a missing value: one is `gap_label`, of several each is
-        itself."""
+        """The categories of its codes for a missing value.
+
+        One code has the category `gap_label`; of several each is its own category.
+        """
         if len(self.missing) == 1:
             return (self.gap_label,)
         return tuple(code or self.gap_label for code in self.missing)
@@ -419,7 +426,7 @@ class FileColumn:
         return Column(self.name, "numeric", float(low), float(high), **self.says)
 
     def _last_step(self, span: float) -> int:
-        """The number of the last step within a range, of units where there is no step."""
+        """Return the number of the last step within a range, of units where there is no step."""
         last = int(np.floor(span / (self.step or 1) + 1e-9))
         if last < 1:
             self._refuse(f"has step = {self.step:g}, wider than its range; give a smaller one.")
@@ -435,8 +442,9 @@ class FileColumn:
     def parse(
         self, raw: pd.Series, where: str, moved: list[str] | None = None
     ) -> dict[str, pd.Series]:
-        """Name -> values of the modelled columns, of a column as the reader gives it: labels
-        (pandas' categories), numbers, moments.
+        """Return name -> values of the modelled columns, of a column as the reader gives it.
+
+        raw: labels (pandas' categories), numbers, moments.
 
         moved: as in `schema.numbers_of`.
         Raises BadRows for what the declaration does not allow, but for the list of categories,
@@ -463,12 +471,12 @@ class FileColumn:
         }
 
     def check(self, raw: pd.Series, where: str = "") -> pd.DataFrame:
-        """The modelled columns of a raw one, each checked as `schema.validate` does."""
+        """Return the modelled columns of a raw one, each checked as `schema.validate` does."""
         columns = Schema(parts_of(self.modelled))
         return validate(pd.DataFrame(self.parse(raw, where)), columns, where)
 
     def labels(self, raw: pd.Series) -> pd.Series:
-        """The values of a raw column of categories as text, without gaps and `other`."""
+        """Return the values of a raw column of categories as text, without gaps and `other`."""
         texts = as_texts(raw)
         texts = texts[self._codes(texts) == 0]
         return texts[texts != self.other]
@@ -479,8 +487,10 @@ class FileColumn:
         return (codes < 0) | (codes > len(self.below) + len(self.above))
 
     def _codes(self, raw: pd.Series) -> np.ndarray:
-        """Which of `codes` each value is, from 1 on; 0 for none, -1 for a gap that is not declared;
-        int (rows,)."""
+        """Return which of `codes` each value is, int (rows,).
+
+        From 1 on; 0 for none, -1 for a gap that is not declared.
+        """
         gap = self._code_of("")
         if isinstance(raw.dtype, pd.CategoricalDtype):
             codes = [self._code_of(label) for label in raw.cat.categories]
@@ -502,7 +512,7 @@ class FileColumn:
         return len(self.below) + len(self.above) + 1 if self.missing else -1
 
     def missing_share(self, frame: pd.DataFrame) -> float:
-        """The share of modelled rows that have no value."""
+        """Return the share of modelled rows that have no value."""
         if not self.missing:
             return 0.0
         if isinstance(self.modelled, Gaps):
@@ -525,7 +535,7 @@ class FileColumn:
         return labels.cat.remove_unused_categories()
 
     def _named(self, label: object) -> str:
-        """The category of a value: `other` if it is not in the list."""
+        """Return the category of a value: `other` if it is not in the list."""
         text = str(label).strip()
         whole = re.sub(WHOLE, r"\1", text)  # 1.0 of a number is the category 1
         return next((each for each in (text, whole) if each in self.categories), self.other)
@@ -533,8 +543,10 @@ class FileColumn:
     def _amounts(
         self, raw: pd.Series, where: str, moved: list[str] | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(`amounts` of values that are not missing, float64 (rows,); which heap each is of, from 1
-        on, 0 for none)."""
+        """Return `amounts` of values that are not missing, and which heap each is of.
+
+        Float64 (rows,); heaps are numbered from 1 on, 0 for none.
+        """
         if len(raw) == 0:
             return np.empty(0), np.empty(0, int)
         if self.kind == "numeric":
@@ -580,7 +592,7 @@ class FileColumn:
         return pd.Series(numbers, raw.index)
 
     def _to_model(self, amounts: np.ndarray) -> np.ndarray:
-        """The numbers that methods see of `amounts`."""
+        """Return the numbers that methods see of `amounts`."""
         low = self._limits[0]
         if self.steps:
             steps = np.array(self.steps)
@@ -626,7 +638,7 @@ class FileColumn:
     # --- and back ----------------------------------------------------------------------------
 
     def gap_code(self, code: str = "") -> str:
-        """The category of rows without a value, of that code."""
+        """Return the category of rows without a value, of that code."""
         if code in self.categories:
             return code
         if isinstance(self.modelled, Gaps):
@@ -641,7 +653,7 @@ class FileColumn:
         rng: np.random.Generator,
         amounts: np.ndarray | None = None,
     ) -> pd.Series | None:
-        """The column as its file has it, of modelled rows; None where it has no place there.
+        """Return the column as its file has it, of modelled rows; None where it has no place there.
 
         Numbers come as float64, or Int64 where they are whole; as text where they are `written`
         with marks, as dates and times are; booleans and categories as Categoricals; gaps as
@@ -670,8 +682,10 @@ class FileColumn:
         return restored.astype(object).mask(written != "", written) if any(codes) else restored
 
     def amounts(self, frame: pd.DataFrame) -> pd.Series:
-        """The numbers of modelled rows as the file means them, float64; of dates and times their
-        units since `Moments.zero`. A gap is nan."""
+        """Return the numbers of modelled rows as the file means them, float64.
+
+        Of dates and times they are units since `Moments.zero`. A gap is nan.
+        """
         amounts = self._from_model(frame[self.name].to_numpy(dtype=float))
         if isinstance(self.modelled, Gaps):
             codes = self.modelled.codes(frame)
@@ -684,17 +698,17 @@ class FileColumn:
         return np.array([np.nan, *self.heap_values, *[np.nan] * len(self.codes)])
 
     def settled(self, amounts: np.ndarray) -> np.ndarray:
-        """The nearest amounts that it may have: in the range, on a step, with its decimals."""
+        """Return the nearest amounts that it may have: in range, on a step, with its decimals."""
         low, high = self._limits
         return self._from_model(self._to_model(np.clip(amounts, low, high)))
 
     def raised(self, amounts: np.ndarray) -> np.ndarray:
-        """The least amounts that it may have from these on, as far as its range goes."""
+        """Return the least amounts that it may have from these on, as far as its range goes."""
         found = self.settled(amounts)
         return np.where(found < amounts, self.settled(amounts + self._fine), found)
 
     def lowered(self, amounts: np.ndarray) -> np.ndarray:
-        """The greatest amounts that it may have up to these, as far as its range goes."""
+        """Return the greatest amounts that it may have up to these, as far as its range goes."""
         found = self.settled(amounts)
         return np.where(found > amounts, self.settled(amounts - self._fine), found)
 
@@ -723,8 +737,10 @@ class FileColumn:
         return repr(value).removesuffix(".0") if self.short_whole else repr(value)
 
     def quoted(self, texts: pd.Series, gaps: pd.Series) -> pd.Series:
-        """The same with an apostrophe before each that a spreadsheet would run as a formula; of
-        numbers and moments, before a code for a missing value alone."""
+        """Put an apostrophe before each text that a spreadsheet would run as a formula.
+
+        Of numbers and moments, it is put before a code for a missing value alone.
+        """
         words = gaps | (self.kind not in ("numeric", *TIMES))
         return texts.mask(words & texts.map(is_formula), "'" + texts)
 
@@ -738,8 +754,10 @@ class FileColumn:
         return self.marks.texts(amounts, self.short_whole) if self.written else amounts
 
     def _fresh(self, num_rows: int, rng: np.random.Generator) -> Sequence[str]:
-        """Different identifiers of the pattern. They are drawn without looking at the real ones,
-        so one may be somebody's by chance."""
+        """Draw different identifiers of the pattern.
+
+        They are drawn without looking at the real ones, so one may be somebody's by chance.
+        """
         if self.pattern == SEQUENCE:
             return [str(number) for number in range(1, num_rows + 1)]
         choices = {"#": "0123456789", "@": LETTERS}
@@ -759,15 +777,18 @@ class FileColumn:
 
 
 def parts_of(modelled: Column | Gaps | None) -> tuple[Column, ...]:
-    """The columns that methods see of one of a file."""
+    """Return the columns that methods see of one of a file."""
     if isinstance(modelled, Gaps):
         return modelled.number, modelled.missing
     return (modelled,) if modelled else ()
 
 
 def as_texts(raw: pd.Series) -> pd.Series:
-    """The values of a raw column as text, None of a gap: 1.0 is '1', so that the text of a row does
-    not depend on whether another one has a gap, which makes floats of whole numbers."""
+    """Return the values of a raw column as text, None of a gap.
+
+    1.0 is '1', so that the text of a row does not depend on whether another one has a gap, which
+    makes floats of whole numbers.
+    """
     texts = raw.astype(object).map(str).str.strip().str.replace(WHOLE, r"\1", regex=True)
     return texts.where(raw.notna(), None)
 
@@ -778,14 +799,14 @@ def is_formula(text: str) -> bool:
 
 
 def _rounded_within(values: np.ndarray, decimals: int, low: float, high: float) -> np.ndarray:
-    """Rounded, and still within the range, whose ends may have more decimals."""
+    """Round, but stay within the range, whose ends may have more decimals."""
     rounded, step = np.round(values, decimals), 10.0**-decimals
     rounded = np.where(rounded > high, np.round(rounded - step, decimals), rounded)
     return np.where(rounded < low, np.round(rounded + step, decimals), rounded)
 
 
 def plain(column: Column) -> FileColumn:
-    """A column of a schema that its file has as it is."""
+    """Return a column of a schema that its file has as it is."""
     return FileColumn(
         column.name,
         column.kind,

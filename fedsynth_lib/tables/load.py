@@ -104,15 +104,19 @@ class Table:
     persons: np.ndarray | None = None
 
     def __post_init__(self):
+        """Compute the digest where none is given; without an origin it is the origin, too."""
         object.__setattr__(self, "digest", self.digest or _digest(self.frame, self.schema))
         object.__setattr__(self, "origin", self.origin or self.digest)
 
     def __len__(self) -> int:
+        """Return the number of rows."""
         return len(self.frame)
 
     def take(self, positions: np.ndarray) -> "Table":
-        """The table with only these rows, in this order; BadInput unless they are whole row
-        positions."""
+        """Return the table with only these rows, in this order.
+
+        Raises BadInput unless they are whole row positions.
+        """
         if len(positions) and np.asarray(positions).dtype.kind not in "iu":
             raise BadInput(
                 f"{self.key}: positions are of {np.asarray(positions).dtype}: give whole row "
@@ -132,8 +136,10 @@ class Table:
         return self.frame.assign(**texts.where(texts.notna(), " "))  # no text is a blank
 
     def expect(self, origin: str) -> None:
-        """Raise BadInput unless the table was loaded as, or taken from, the one with this digest
-        ('' for any)."""
+        """Raise BadInput unless the table is, or was taken from, the one with this digest.
+
+        origin: '' for any.
+        """
         if origin not in ("", self.origin):
             raise BadInput(
                 f"{self.key}: the table is not the one that the grid was made for; "
@@ -153,7 +159,7 @@ def load_table(
     unit: str = "",
     most_rows: int = 0,
 ) -> Table:
-    """The table of a registered key, of a CSV or parquet file, or of a DataFrame.
+    """Return the table of a registered key, of a CSV or parquet file, or of a DataFrame.
 
     work: a work's key selects the columns and names that this work uses; 'all' every declared
         column; None the table's default, without sampling weights.
@@ -189,8 +195,10 @@ def load_table(
 
 
 def split(table: Table, *, seed: int, test_share: float = 0.2) -> tuple[Table, Table]:
-    """(training table, hold-out table) by a random permutation; the hold-out has round(rows *
-    test_share)."""
+    """Split by a random permutation into a training table and a hold-out table.
+
+    The hold-out has round(rows * test_share) rows.
+    """
     checked_seed(seed)
     num_test = round(len(table) * test_share)
     if not 0 < num_test < len(table):
@@ -203,8 +211,11 @@ def split(table: Table, *, seed: int, test_share: float = 0.2) -> tuple[Table, T
 
 
 class Available(NamedTuple):
-    """state: raw, mirror, official? (not tried), standin, missing, or generated; where: path or
-    address."""
+    """Whether and where a table can be had.
+
+    state: raw, mirror, official? (not tried), standin, missing, or generated; where: path or
+    address.
+    """
 
     state: str
     where: str
@@ -259,7 +270,10 @@ def _registered_table(table: Entry, work: str | None, part: str, seed: int) -> T
 
 @lru_cache(maxsize=4)
 def _read_registered(key: str, work: str | None, stamps: tuple) -> Table:
-    """The parsed and checked table; `stamps` (path, time, size) make a changed file a new entry."""
+    """Return the parsed and checked table.
+
+    stamps: (path, time, size), which make a changed file a new entry of the cache.
+    """
     table, view = REGISTRY[key], REGISTRY[key].view(work)
     schema = view.schema(table.schema)
     frames = []

@@ -1,13 +1,11 @@
-"""Digests of the real tables, committed in data/tables.lock.json, so that finished cells are found
-without the tables.
+"""Digests of the real tables, so that finished experiments are found without the tables.
 
-    python -m fedsynth_lib lock     # writes the file again from the real tables that are at
-    hand
+    python -m fedsynth_lib lock     # writes the file again from the real tables at hand
 
-A cell names the table that it is of by its digest. Where that table cannot be had, the lock file
-says what its digest is, and committed rows of it are found all the same. What has to be computed is
-computed on the table at hand: where that is a stand-in, its own digest takes the place (`at_hand`),
-so that rows of the two are never taken for each other.
+The file is data/tables.lock.json. A result names the table that it is of by its digest. Where that
+table cannot be had, the lock file says what its digest is, and committed rows of it are found all
+the same. What has to be computed is computed on the table at hand: where that is a stand-in, its
+own digest takes the place (`at_hand`), so that rows of the two are never confused.
 """
 
 import json
@@ -23,28 +21,27 @@ from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import project_root, write_atomically
 from fedsynth_lib.tables.load import load_table
 from fedsynth_lib.tables.registry import REGISTRY, Entry, entry
-from fedsynth_lib.tables.schema import Schema
 
 
-def table_digest(
-    key_or_path: str | Path, *, work: str | None = None, schema: Schema | str | Path | None = None
-) -> str:
-    """The digest of what `load_table` gives for the same arguments; of a registered table the
-    locked one, unloaded.
+def table_digest(key_or_path: str | Path, *, work: str | None = None) -> str:
+    """Return the digest of what `load_table` gives for the same arguments.
+
+    Of a registered table it is the locked one, and the table is not loaded.
 
     FEDSYNTH_DATA=standin asks for stand-ins, whose digests are read from them. So are those of
     tables whose files, columns or names are declared otherwise than when they were locked.
     """
     if locked := _lock_of(str(key_or_path), work):
         return locked["digest"]
-    return load_table(key_or_path, work=work, schema=schema).digest
+    return load_table(key_or_path, work=work).digest
 
 
 def reachable(
     datasets: Iterable[str], *, work: str | None = None, profile: str = "paper"
 ) -> list[str]:
-    """Those of the tables whose rows may be committed, or that can be had here, if only as a
-    stand-in.
+    """Return those of the tables whose rows may be committed, or that can be had here.
+
+    A stand-in counts as a table that can be had.
 
     profile: of `smoke` no rows are committed, nor do they count where all is made again
         (FEDSYNTH_FRESH).
@@ -69,15 +66,16 @@ def is_locked(key_or_path: str | Path, *, work: str | None = None) -> bool:
 
 
 def table_rows(key_or_path: str | Path, *, work: str | None = None) -> int:
-    """The number of rows of what `load_table` gives, of a locked table without loading it."""
+    """Return the number of rows of what `load_table` gives; a locked table is not loaded."""
     if locked := _lock_of(str(key_or_path), work):
         return int(locked["rows"])
     return len(load_table(key_or_path, work=work))
 
 
 def at_hand(digest: str) -> str:
-    """The digest of the table to compute on where a cell names this one: the same, or that of its
-    stand-in.
+    """Return the digest of the table to compute on where a result names this one.
+
+    It is the same, or that of its stand-in.
 
     Raises BadInput where neither can be had.
     """
@@ -89,8 +87,10 @@ def at_hand(digest: str) -> str:
 
 
 def _made_of(key: str, work: str | None) -> str:
-    """A hash of all that a table's content follows from: the declared files, columns, names, and
-    how they are read."""
+    """Return a hash of all that a table's content follows from.
+
+    That is the declared files, columns, names, and how they are read.
+    """
     return _hash_of(REGISTRY[key], work)
 
 
@@ -105,8 +105,10 @@ def _hash_of(entry: Entry, work: str | None) -> str:
 
 
 def _lock_of(key: str, work: str | None) -> dict[str, Any] | None:
-    """What is locked of a table, unless it is declared otherwise by now, or stand-ins are asked
-    for."""
+    """Return what is locked of a table.
+
+    None where it is declared otherwise by now, or where stand-ins are asked for.
+    """
     if key not in REGISTRY or os.environ.get("FEDSYNTH_DATA") == "standin":
         return None
     locked = _locked().get(_name(key, work))

@@ -32,11 +32,12 @@ class Mixture:
         return np.log(self.weights) - 0.5 * z**2 - np.log(self.deviations) - 0.5 * np.log(2 * np.pi)
 
     def by_mean(self) -> "Mixture":
-        """The same mixture, modes in ascending order of their means."""
+        """Return the same mixture, modes in ascending order of their means."""
         order = np.argsort(self.means, kind="stable")
         return Mixture(self.weights[order], self.means[order], self.deviations[order])
 
     def draw(self, num_values: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw values from the mixture."""
         mode = rng.choice(len(self.weights), num_values, p=self.weights)
         return rng.normal(self.means[mode], self.deviations[mode])
 
@@ -44,10 +45,10 @@ class Mixture:
 def normalise(
     values: np.ndarray, mixture: Mixture, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(mode, distance) of each value: the mode drawn by its share of the density, (value - mean) /
-    (4 deviations).
+    """Return (mode, distance) of each value.
 
-    Distances are cut to [-1, 1], which a generator's tanh can reach.
+    The mode is drawn by its share of the density; the distance is (value - mean) / (4 deviations),
+    cut to [-1, 1], which a generator's tanh can reach.
     """
     shares = mixture.log_density(values)
     mode = np.argmax(shares + rng.gumbel(size=shares.shape), axis=1)
@@ -55,12 +56,12 @@ def normalise(
 
 
 def restore(mode: np.ndarray, distance: np.ndarray, mixture: Mixture) -> np.ndarray:
-    """The values that `normalise` would encode so."""
+    """Return the values that `normalise` would encode so."""
     return mixture.means[mode] + 4 * mixture.deviations[mode] * distance
 
 
 def start_by_k_means(values: np.ndarray, modes: int, *, seed: int, floor: float = FLOOR) -> Mixture:
-    """A mixture from the clusters of k-means; fewer modes where there are fewer distinct values."""
+    """Return a mixture from the clusters of k-means; few distinct values give fewer modes."""
     distinct, counts = np.unique(_numbers(values), return_counts=True)
     owner = _clusters(distinct, counts, modes, seed)
     return _from_shares(distinct, counts, np.eye(owner.max() + 1)[owner], floor)
@@ -74,8 +75,9 @@ def fit(
     tolerance: float = 1e-3,
     floor: float = FLOOR,
 ) -> Mixture:
-    """Expectation maximisation from `start` until the mean log-likelihood gains less than
-    `tolerance`.
+    """Fit by expectation maximisation from `start`.
+
+    It stops when the mean log-likelihood gains less than `tolerance`.
 
     floor: added to every variance, in squared units of the values.
     """
@@ -104,8 +106,9 @@ def fit_variational(
     floor: float = FLOOR,
     seed: int,
 ) -> Mixture:
-    """Variational mixture with a Dirichlet process prior on the weights (Blei and Jordan 2006),
-    from a k-means start.
+    """Fit a variational mixture with a Dirichlet process prior on the weights.
+
+    Source: Blei and Jordan 2006. It starts from k-means.
 
     counts: how often each of the values occurs, which are then taken as different; once each by
         default.
@@ -163,8 +166,10 @@ def fit_variational(
 
 
 def padded(mixture: Mixture, modes: int) -> Mixture:
-    """The same density with `modes` modes: the heaviest is cut into two equal halves until there
-    are as many."""
+    """Return the same density with `modes` modes.
+
+    The heaviest is cut into two equal halves until there are as many.
+    """
     weights, means, deviations = mixture.weights, mixture.means, mixture.deviations
     while len(weights) < modes:
         heaviest = np.argmax(weights)
@@ -178,10 +183,10 @@ def padded(mixture: Mixture, modes: int) -> Mixture:
 
 
 def average(mixtures: Sequence[Mixture]) -> Mixture:
-    """Plain means of weights, means and variances of mixtures with equally many modes, each sorted
-    by its means first.
+    """Average mixtures with equally many modes, each sorted by its means first.
 
-    leitner2023, algorithm 4.1: unweighted over clients.
+    Plain means of weights, means and variances: leitner2023, algorithm 4.1, unweighted over
+    clients.
     """
     if len({len(mixture.weights) for mixture in mixtures}) != 1:
         raise BadInput(
@@ -206,7 +211,7 @@ def _numbers(values: np.ndarray) -> np.ndarray:
 
 
 def _clusters(distinct: np.ndarray, counts: np.ndarray, modes: int, seed: int) -> np.ndarray:
-    """The cluster of each distinct value, 0, 1, ...; each holds at least one."""
+    """Return the cluster of each distinct value, 0, 1, ...; each holds at least one."""
     from sklearn.cluster import KMeans  # late: a second to import
 
     estimator = KMeans(min(modes, len(distinct)), n_init=1, random_state=seed)
@@ -216,8 +221,10 @@ def _clusters(distinct: np.ndarray, counts: np.ndarray, modes: int, seed: int) -
 def _moments(
     distinct: np.ndarray, counts: np.ndarray, shares: np.ndarray, floor: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Number of values, mean and variance of each mode, values belonging to modes by `shares`
-    (values, modes)."""
+    """Return number of values, mean and variance of each mode.
+
+    Values belong to modes by `shares` (values, modes).
+    """
     held = counts @ shares + TINY
     means = (counts * distinct) @ shares / held
     spread = (distinct[:, None] - means) ** 2

@@ -38,8 +38,10 @@ class Moments:
         return datetime(1900, 1, 1) if self.kind == "time" else datetime(1970, 1, 1)
 
     def numbers(self, values: pd.Series) -> np.ndarray:
-        """The units since `zero`, float64 (rows,), of texts, or of moments in a typed file; NaN
-        where a value is no moment. Each different value is read once."""
+        """Return the units since `zero`, float64 (rows,), of texts, or of moments in a typed file.
+
+        NaN where a value is not a moment. Each different value is read once.
+        """
         codes, texts = pd.factorize(values.astype(object).map(self._text))
         return np.array([*map(self._number, texts), np.nan], dtype=float)[codes]
 
@@ -50,7 +52,7 @@ class Moments:
         return pd.Series(np.array(texts, dtype=object)[codes], numbers.index)
 
     def _text(self, value: object) -> str:
-        """A value of a typed file (a date, a whole number) as a text file would write it."""
+        """Return a value of a typed file (a date, a whole number) as a text file would write it."""
         if hasattr(value, "strftime"):
             return moment_text(value, self.form)
         return str(value).strip().removesuffix(".0")

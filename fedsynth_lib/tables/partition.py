@@ -27,7 +27,7 @@ MAX_DRAWS = 5_000  # redraws of Dirichlet shares; a draw that succeeds once in 5
 
 
 def split_clients(table: Table, partition: str, num_clients: int, *, seed: int, **options) -> Parts:
-    """The rows of `table`, divided among `num_clients` by the partition of that name.
+    """Divide the rows of `table` among `num_clients` by the partition of that name.
 
     options: those of the partition's function below, and `column` for label_skew (default: the
         target), by_column and by_strata. `min_rows` (200 as in martinez2024) is never lowered
@@ -41,10 +41,8 @@ def split_clients(table: Table, partition: str, num_clients: int, *, seed: int, 
     check_clients(len(table.frame), num_clients, table.key)
     checked_seed(seed)
     divide = PARTITIONS[partition]
-    allowed = [
-        p.name for p in inspect.signature(divide).parameters.values() if p.kind == p.KEYWORD_ONLY
-    ]
-    allowed = [name for name in allowed if name not in ("rng", "seed")]
+    every = inspect.signature(divide).parameters.values()
+    allowed = [p.name for p in every if p.kind == p.KEYWORD_ONLY and p.name not in ("rng", "seed")]
     allowed += ["column"] * (divide in (label_skew, by_column, by_strata))
     for name in options:
         if name not in allowed:
@@ -69,10 +67,10 @@ def iid(num_rows: int, num_clients: int, *, rng: Rng) -> Parts:
 def quantity_skew(
     num_rows: int, num_clients: int, *, rng: Rng, alpha: float = 0.5, min_rows: int = 200
 ) -> Parts:
-    """Client sizes from Dirichlet(alpha), redrawn until each has `min_rows`; rows assigned at
-    random.
+    """Assign rows at random, with client sizes from Dirichlet(alpha).
 
-    martinez2024 states no minimum for this skew; the one of its label skew is used (gap 26).
+    Sizes are redrawn until each client has `min_rows`. martinez2024 states no minimum for this
+    skew; the one of its label skew is used (gap 26).
     """
     return label_skew(np.zeros(num_rows), num_clients, rng=rng, alpha=alpha, min_rows=min_rows)
 
@@ -87,8 +85,9 @@ def label_skew(
     min_per_class: int = 0,
     balanced: bool = False,
 ) -> Parts:
-    """Each class of `labels` divided by its own Dirichlet(alpha) shares, redrawn until each client
-    has `min_rows`.
+    """Divide each class of `labels` by its own Dirichlet(alpha) shares.
+
+    Shares are redrawn until each client has `min_rows`.
 
     A client may hold a single class, unless `min_per_class` rows of each class are dealt to it
     beforehand (maddock2024: 1). balanced: a client that has reached the average size gets
@@ -140,8 +139,10 @@ def by_column(values: Values, num_clients: int, *, rng: Rng) -> Parts:
 
 
 def by_cluster(features: np.ndarray, num_clients: int, *, rng: Rng) -> Parts:
-    """Cluster = client: k-means on the first two principal components of features (rows,
-    features), in seconds."""
+    """Take clusters as clients: k-means on the first two principal components.
+
+    features: (rows, features). It takes seconds.
+    """
     check_clients(len(features), num_clients, "by_cluster")
     points = embedding.principal_components(features)
     return _parts(
@@ -150,8 +151,10 @@ def by_cluster(features: np.ndarray, num_clients: int, *, rng: Rng) -> Parts:
 
 
 def cluster_skew(codes: np.ndarray, num_clients: int, *, seed: int) -> Parts:
-    """Cluster = client as in maddock2024: k-means on a UMAP picture of codes (rows, columns); see
-    `tables/embedding.py`."""
+    """Take clusters as clients, as in maddock2024: k-means on a UMAP picture.
+
+    codes: (rows, columns); see `tables/embedding.py`.
+    """
     check_clients(len(codes), num_clients, "cluster_skew")
     return _parts(embedding.clusters(codes, num_clients, seed=seed), num_clients)
 
@@ -222,8 +225,9 @@ def by_hash(
     purpose: str,
     persons: np.ndarray | None = None,
 ) -> Parts:
-    """Piles of about these shares: every row goes where `row_draws` sends it, whatever other rows
-    there are.
+    """Divide rows into piles of about these shares, each row independently of all others.
+
+    Every row goes where `row_draws` sends it.
 
     A pile is in the order of its draws, so the order of the file has no part in it. With one row
     less the pile that held it is the same without it, and all others are the same: this is what a
@@ -247,8 +251,9 @@ def by_hash(
 def row_draws(
     frame: pd.DataFrame, *, key: bytes, purpose: str, persons: np.ndarray | None = None
 ) -> np.ndarray:
-    """A number from 0 up to 1 for each row: a keyed hash (BLAKE2b) of its content and of its equals
-    so far.
+    """Return a number from 0 up to 1 for each row.
+
+    It is a keyed hash (BLAKE2b) of the row's content and of the number of its equals so far.
 
     Equal rows are numbered in the order in which they stand, so they draw apart; which of them is
     removed makes no difference. With `persons` (as in `by_hash`) it is a row's among the equal ones
@@ -288,7 +293,7 @@ def row_draws(
 
 
 def _words(persons: np.ndarray, key: bytes) -> np.ndarray:
-    """A number for each row that is its person's, and nobody else's but by a chance of 2^-64."""
+    """Return a number for each row that is its person's, and another one's by a chance of 2^-64."""
 
     def word(text: str) -> int:
         content = text.encode("utf-8", "surrogatepass")
@@ -311,8 +316,9 @@ PARTITIONS: dict[str, Callable[..., Parts]] = {
 
 
 def heterogeneity(frame: pd.DataFrame, parts: Parts) -> float:
-    """How far clients differ from the pooled rows, 0 (alike) to 1: a plain mean over clients and
-    columns.
+    """Return how far clients differ from the pooled rows, 0 (alike) to 1.
+
+    A plain mean over clients and columns.
 
     Per column: the total-variation distance between a client's distribution and that of all parts
     together, over categories, or over the deciles of the pooled rows with a cell of its own for
@@ -335,7 +341,7 @@ def heterogeneity(frame: pd.DataFrame, parts: Parts) -> float:
 
 
 def _subject(table: Table, divide: Callable[..., Parts], column: str | None):
-    """What the partition looks at: the number of rows, the features, or one column."""
+    """Return what the partition looks at: the number of rows, the features, or one column."""
     if divide in (iid, quantity_skew):
         return len(table.frame)
     if divide in (by_cluster, cluster_skew):  # the target included
@@ -372,7 +378,7 @@ def _levels(values) -> np.ndarray:
 def _strata(
     values, num_strata: int, edges: Sequence[float] | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The stratum of each row, and the rows that each stratum holds."""
+    """Return the stratum of each row, and the rows that each stratum holds."""
     levels = _levels(values)
     if not pd.api.types.is_numeric_dtype(values):
         return levels, np.bincount(levels)
@@ -413,16 +419,20 @@ def _dirichlet_sizes(class_sizes, num_clients, alpha, min_per_class, balanced, r
 
 
 def _cut(shares: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    """Whole numbers along the last axis in the ratio of `shares` that add up to `totals`
-    exactly."""
+    """Return whole numbers in the ratio of `shares` that add up to `totals` exactly.
+
+    Along the last axis.
+    """
     ends = np.cumsum(shares, axis=-1)
     cuts = np.rint(ends / ends[..., -1:] * np.asarray(totals)[..., None]).astype(int)
     return np.diff(cuts, axis=-1, prepend=0)
 
 
 def _deal(groups: np.ndarray, sizes: np.ndarray, rng: Rng, leave_over: bool = False) -> Parts:
-    """Random rows: sizes[g, i] of group g to client i; the last column to nobody if
-    `leave_over`."""
+    """Deal random rows: sizes[g, i] of group g to client i.
+
+    The last column goes to nobody if `leave_over`.
+    """
     shuffled = rng.permutation(len(groups))
     by_group = shuffled[np.argsort(groups[shuffled], kind="stable")]
     num_groups, num_piles = sizes.shape
@@ -432,8 +442,10 @@ def _deal(groups: np.ndarray, sizes: np.ndarray, rng: Rng, leave_over: bool = Fa
 
 
 def _parts(owner: np.ndarray, num_clients: int) -> Parts:
-    """Ascending row positions of each client; every row has one owner, so none is lost or
-    doubled."""
+    """Return ascending row positions of each client.
+
+    Every row has one owner, so none is lost or doubled.
+    """
     held = np.bincount(owner, minlength=num_clients)[:num_clients]
     if (held == 0).any():
         raise BadInput(

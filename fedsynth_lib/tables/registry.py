@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.tables.form import schema_from
+from fedsynth_lib.tables.form import form_from
 from fedsynth_lib.tables.schema import Column, Schema, closest, read_toml
 
 SCHEMAS = Path(__file__).parent / "schemas"
@@ -36,6 +36,7 @@ class Reader:
     newline: str = field(default="\n", repr=False)  # no part of what a table's content follows from
 
     def __post_init__(self):
+        """Check what is declared."""
         if self.newline not in ("\n", "\r\n"):
             raise BadInput(f'[reader] newline is {self.newline!r}; write "\\n" or "\\r\\n".')
         if not isinstance(self.separator, str) or len(self.separator) != 1:
@@ -99,7 +100,7 @@ class View:
     notes: str = ""
 
     def schema(self, declared: Schema) -> Schema:
-        """The declared schema as this view sees it, before `rename`."""
+        """Return the declared schema as this view sees it, before `rename`."""
         kept = declared.drop(self.drop)
         return Schema(
             tuple(self._column(column) for column in kept.columns), self.target or kept.target
@@ -147,7 +148,7 @@ class Entry:
     generated: bool = False
 
     def view(self, work: str | None) -> View:
-        """The view of a work; None: the table's default; 'all': every declared column.
+        """Return the view of a work; None: the table's default; 'all': every declared column.
 
         Raises BadInput where the work does not use this table.
         """
@@ -166,13 +167,13 @@ class Entry:
 
 
 def declared_schema(key: str, work: str | None) -> Schema:
-    """The schema that a registered table has in the view of a work, in that view's names."""
+    """Return the schema of a registered table in the view of a work, in that view's names."""
     view = entry(key).view(work)
     return view.schema(entry(key).schema).rename(view.rename)
 
 
 def entry_from_toml(path: Path) -> Entry:
-    """The registry entry in a TOML file. Raises BadInput for entries that no field is made for."""
+    """Return the registry entry in a TOML file; BadInput for entries that no field is made for."""
     document = read_toml(path)
     table = dict(document.get("table", {}))
     default = {name: table.pop(name) for name in ("files", "otherwise", "drop") if name in table}
@@ -191,7 +192,7 @@ def entry_from_toml(path: Path) -> Entry:
         key=path.stem,
         title=table.get("title", path.stem),
         path=path,
-        schema=schema_from(document, str(path)),
+        schema=form_from(document, str(path)).schema,
         file_columns=tuple(column["name"] for column in document["column"]),
         reader=from_toml(Reader, document.get("reader", {}), path),
         files={file.name: file for file in files},
@@ -205,7 +206,7 @@ def entry_from_toml(path: Path) -> Entry:
 
 
 def from_toml(kind: type, entry: dict, path: str | Path):
-    """The dataclass `kind` from a TOML table, lists as tuples."""
+    """Return the dataclass `kind` from a TOML table, lists as tuples."""
     unknown = sorted(set(entry) - {each.name for each in fields(kind)})
     if unknown:
         raise BadInput(
@@ -225,7 +226,7 @@ REGISTRY: dict[str, Entry] = {
 
 
 def entry(key: str) -> Entry:
-    """The registry entry of a key. Raises BadInput with the nearest known key."""
+    """Return the registry entry of a key; BadInput with the nearest known key."""
     if key not in REGISTRY:
         raise BadInput(
             f"There is no table {key!r}{closest(key, REGISTRY)}; known: {', '.join(REGISTRY)}; or "
@@ -235,8 +236,9 @@ def entry(key: str) -> Entry:
 
 
 def view_bins(key: str, work: str) -> dict[str, int]:
-    """Numeric column -> the levels that the work cut it into, under the view's names; empty where
-    it states none.
+    """Return numeric column -> the number of bins into which the work cut it.
+
+    Columns have the view's names; empty where the work states none.
 
     Made for `encode.EqualWidthBins(table.schema, None, view_bins(table.key, work))`.
     """

@@ -67,6 +67,7 @@ class Rule:
     question: str = ""
 
     def __str__(self) -> str:
+        """Return the rule in words."""
         if self.holds:
             return self.holds
         if self.follows_from:
@@ -76,8 +77,11 @@ class Rule:
 
 @dataclass
 class Values:
-    """Rows as rules see them. amounts: of numbers, dates and times, as `FileColumn.amounts`; rows:
-    as methods see them, of which categories, and what stands apart, count."""
+    """Rows as rules see them.
+
+    amounts: of numbers, dates and times, as `FileColumn.amounts`; rows: as methods see them, of
+    which categories, and what stands apart, count.
+    """
 
     rows: pd.DataFrame
     amounts: dict[str, np.ndarray]
@@ -113,6 +117,7 @@ class Order:
         return 0.0 if self.equal else _unit(self.greater)
 
     def holds(self, found: Values) -> np.ndarray:
+        """Return in which rows the rule holds."""
         low, high = found.amounts[self.lesser.name], found.amounts[self.greater.name]
         return ~((low > high) if self.equal else (low >= high))
 
@@ -126,6 +131,7 @@ class Sum:
     on: tuple[FileColumn, ...]
 
     def holds(self, found: Values) -> np.ndarray:
+        """Return in which rows the rule holds, but for errors of rounding."""
         total = found.amounts[self.column.name]
         difference = sum(found.amounts[part.name] for part in self.on) - total
         return np.isnan(difference) | (np.abs(difference) <= 1e-9 * (np.abs(total) + 1))
@@ -156,12 +162,12 @@ class Follows:
     on: tuple[FileColumn, ...]
 
     def holds(self, found: Values) -> np.ndarray:
+        """Return in which rows the rule holds."""
         value, donor = self._usual(found)
         return value == value[donor]
 
     def settle(self, found: Values) -> None:
-        """The value that the declaration says, or else that of most rows which agree in what it
-        follows from."""
+        """Take the declared value, or else that of most rows that agree in what it follows from."""
         _, donor = self._usual(found)
         name = self.column.name
         for part in parts_of(self.column.modelled):
@@ -176,8 +182,11 @@ class Follows:
             found.rows[name] = pd.Categorical(told, categories=column.cat.categories)
 
     def _usual(self, found: Values) -> tuple[np.ndarray, np.ndarray]:
-        """(a number for the value of each row, a row that has the value of most rows which agree in
-        what it follows from); the first of equally many."""
+        """Return a number for the value of each row, and a row that has the usual value.
+
+        Usual is the value of most rows that agree in what it follows from; the first of equally
+        many.
+        """
         on = pd.DataFrame({column.name: found.shown(column) for column in self.on})
         group = on.groupby(list(on), sort=False, dropna=False).ngroup().to_numpy()
         value = pd.factorize(found.shown(self.column))[0]
@@ -199,6 +208,7 @@ class Empty:
     value: str | float
 
     def holds(self, found: Values) -> np.ndarray:
+        """Return in which rows the rule holds."""
         name, rule = self.column.name, self.rule
         if name in found.amounts:
             return self._applies(found) | np.isnan(found.amounts[name])
@@ -224,8 +234,11 @@ class Empty:
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules of a form. Raises BadInput, in one sentence, for one that means nothing, and for
-    several that cannot hold together."""
+    """The rules of a form.
+
+    Raises BadInput, in one sentence, for one that means nothing, and for several that cannot hold
+    together.
+    """
 
     columns: tuple[FileColumn, ...]
     rules: tuple[Rule, ...]
@@ -234,6 +247,7 @@ class Rules:
     others: list[Follows | Empty] = field(default_factory=list, init=False)
 
     def __post_init__(self):
+        """Read the rules, and check that they can hold together."""
         for rule in self.rules:
             self._read(rule)
         _ = self.order
@@ -241,6 +255,7 @@ class Rules:
 
     @cached_property
     def known(self) -> dict[str, FileColumn]:
+        """Column of each name."""
         return {column.name: column for column in self.columns}
 
     def _refuse(self, rule: Rule, what: str) -> None:
@@ -298,7 +313,7 @@ class Rules:
         return self.others.append(Empty(rule, column, (other,), compare, value))
 
     def _terms(self, text: str) -> tuple[list[str], list[str]]:
-        """The names in a rule and the marks between them; a name may hold a mark."""
+        """Return the names in a rule and the marks between them; a name may hold a mark."""
         names = sorted(self.known, key=len, reverse=True)
         token = re.compile("|".join([*map(re.escape, names), MARKS.pattern]))
         found = token.findall(text)
@@ -418,9 +433,12 @@ class Rules:
 
     @cached_property
     def bases(self) -> dict[str, list[Order]]:
-        """Greater column -> where it is said to be one: it is learned as its distance from the
-        greatest of the lesser ones. Not a total, which its parts say, and no column each of whose
-        values is counted, which would lose their shares: there, rows are repaired."""
+        """Greater column -> the orders in which it is the greater one.
+
+        It is learned as its distance from the greatest of the lesser ones. Not a total, which its
+        parts say, and no column each of whose values is counted, which would lose their shares:
+        there, rows are repaired.
+        """
         found: dict[str, list[Order]] = {}
         for order in self.orders:
             column = order.greater
@@ -459,8 +477,11 @@ class Rules:
     # --- there: before a method learns -----------------------------------------------------------
 
     def modelled(self, column: FileColumn) -> Column | Gaps | None:
-        """The column as methods see it: one that is never below others as its distance from these,
-        in its logarithm, since most distances are small beside the range."""
+        """Return the column as methods see it.
+
+        One that is never below others is seen as its distance from these, in its logarithm, since
+        most distances are small beside the range.
+        """
         plain = column.modelled
         if column.name not in self.bases:
             return plain
@@ -478,8 +499,10 @@ class Rules:
         return max(_unit(column), self._span(column) / FINEST)
 
     def _base(self, column: FileColumn, amounts: Mapping[str, np.ndarray]) -> np.ndarray:
-        """From where the distance of a column counts; the start of its range where no lesser column
-        has a value."""
+        """Return from where the distance of a column counts.
+
+        It is the start of its range where no lesser column has a value.
+        """
         found = [amounts[each.lesser.name] + each.unit for each in self.bases[column.name]]
         greatest = np.fmax.reduce(found)
         return np.where(np.isnan(greatest), column._limits[0], greatest)
@@ -546,7 +569,10 @@ class Rules:
         return found.rows, found.amounts
 
     def _settle(self, name: str, found: Values, learned: pd.DataFrame | None) -> None:
-        """A column, when those on which it depends are settled. learned: distances, at first."""
+        """Settle a column after those on which it depends.
+
+        learned: distances, at first.
+        """
         column = self.known[name]
         if learned is not None and name in self.bases:
             plain = column.modelled
@@ -619,7 +645,7 @@ class Rules:
 
 
 def _unit(column: FileColumn) -> float:
-    """The least distance between two of its values; 0 where there is none."""
+    """Return the least distance between two of its values; 0 where there is none."""
     decimals = 0 if column.kind in TIMES else _decimals(column)
     return 10.0**-decimals if np.isfinite(decimals) else 0.0
 
@@ -632,7 +658,7 @@ def _decimals(column: FileColumn) -> float:
 
 
 def rule_from(entry: Any, name: str) -> Rule:
-    """A rule from an entry of a file. Raises BadInput for an entry of another type."""
+    """Return a rule from an entry of a file; BadInput for an entry of another type."""
     if not isinstance(entry, Mapping):
         raise BadInput(f"{name}: write [[rule]] for each rule; {KINDS}.")
     said: dict[str, Any] = {}

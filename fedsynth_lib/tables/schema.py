@@ -42,6 +42,7 @@ class Column:
     from_rows: bool = field(default=False, repr=False)
 
     def __post_init__(self):
+        """Check the declaration."""
         object.__setattr__(self, "from_rows", self.from_rows or self.source == READ_FROM_ROWS)
         where = f"schema: column {self.name!r}"
         if self.kind not in ("numeric", "categorical"):
@@ -71,8 +72,10 @@ class Column:
 
 
 def bin_edges(column: Column, most: int = 30) -> np.ndarray:
-    """Edges of at most `most` equal bins over the declared range of a numeric column, whole where
-    its values are."""
+    """Return edges of at most `most` equal bins over the declared range of a numeric column.
+
+    Edges are whole where the column's values are.
+    """
     if not column.integer:
         return np.linspace(column.low, column.high, most + 1)
     width = -(-(column.high - column.low + 1) // most)
@@ -87,6 +90,7 @@ class Schema:
     target: str | None = None
 
     def __post_init__(self):
+        """Check names and target."""
         if len(set(self.names)) < len(self.columns):
             twice = next(name for name in self.names if self.names.count(name) > 1)
             raise BadInput(f"schema: column {twice!r} is declared twice; remove one of the two.")
@@ -98,36 +102,42 @@ class Schema:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """Names of all columns."""
         return tuple(column.name for column in self.columns)
 
     @property
     def from_rows(self) -> tuple[str, ...]:
-        """The columns whose range or categories follow from the rows: nothing about them was
-        declared."""
+        """The columns whose range or categories follow from the rows.
+
+        Nothing about them was declared.
+        """
         return tuple(column.name for column in self.columns if column.from_rows)
 
     @property
     def numeric(self) -> tuple[str, ...]:
+        """Names of the numeric columns."""
         return tuple(column.name for column in self.columns if column.kind == "numeric")
 
     @property
     def categorical(self) -> tuple[str, ...]:
+        """Names of the categorical columns."""
         return tuple(column.name for column in self.columns if column.kind == "categorical")
 
     def __getitem__(self, name: str) -> Column:
+        """Return the column of this name; BadInput with the nearest name where there is none."""
         for column in self.columns:
             if column.name == name:
                 return column
         raise BadInput(f"schema: there is no column {name!r}{closest(name, self.names)}.")
 
     def drop(self, names: Iterable[str]) -> "Schema":
-        """The schema without the named columns; a dropped target leaves no target."""
+        """Return the schema without the named columns; a dropped target leaves no target."""
         gone = {self[name].name for name in names}
         kept = tuple(column for column in self.columns if column.name not in gone)
         return Schema(kept, None if self.target in gone else self.target)
 
     def rename(self, new_names: Mapping[str, str]) -> "Schema":
-        """The schema with columns renamed, old name -> new name."""
+        """Return the schema with columns renamed, old name -> new name."""
         for name in new_names:
             self[name]  # an unknown name is an error
         columns = tuple(
@@ -142,7 +152,7 @@ def is_text(schema: object) -> bool:
 
 
 def read_toml(path: str | Path) -> dict:
-    """The content of a TOML file, or of the text of one; BadInput where it cannot be read."""
+    """Return the content of a TOML file, or of its text; BadInput where it cannot be read."""
     if is_text(path):
         return parse_toml(path.removeprefix("\ufeff"), "schema")
     try:
@@ -156,7 +166,7 @@ def read_toml(path: str | Path) -> dict:
 
 
 def parse_toml(text: str, name: str) -> dict:
-    """The content of such a text; BadInput, naming the file, where it is none."""
+    """Return the content of such a text; BadInput, naming the file, where it is not TOML."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -170,7 +180,7 @@ def closest(word: str, known: Iterable[str]) -> str:
 
 
 def validate(frame: pd.DataFrame, schema: Schema, name: str) -> pd.DataFrame:
-    """The frame with exactly the schema's columns, order and dtypes, and a RangeIndex.
+    """Return the frame with exactly the schema's columns, order and dtypes, and a RangeIndex.
 
     Numeric columns come out as float64, or int64 where `integer`; categorical ones as pandas
     Categoricals whose categories are the declared ones. Columns that are not declared are left out.
@@ -225,7 +235,7 @@ def refuse_rows(
     moved: list[str] | None = None,
     becomes: str = "",
 ) -> None:
-    """Raises BadRows where a column holds something wrong, and says in which rows.
+    """Raise BadRows where a column holds something wrong, and say in which rows.
 
     wrong: bool (rows,). what, remedy: in a sentence.
     moved: where it is a list, nothing is raised, and it gets a sentence with what it `becomes`.
@@ -253,8 +263,9 @@ def _refuse_missing(missing: int, total: int, where: str, remedy: str) -> None:
 def numbers_of(
     values: pd.Series, column: Column, where: str, moved: list[str] | None = None
 ) -> np.ndarray:
-    """The values of a numeric column, float64 or int64 where `integer`; BadRows for one that is
-    missing, not a number, out of range, or not whole.
+    """Return the values of a numeric column, float64 or int64 where `integer`.
+
+    Raises BadRows for one that is missing, not a number, out of range, or not whole.
 
     moved: where it is a list, numbers out of range are moved to the nearer end of it, others are
         rounded where they must be whole, and the list gets a sentence about each.
@@ -293,7 +304,7 @@ def within_range(
     shown: str = "",
     moved: list[str] | None,
 ) -> np.ndarray:
-    """The numbers, all of them from low to high; moved: as in `numbers_of`.
+    """Return the numbers, all of them from low to high; moved: as in `numbers_of`.
 
     values: as the file has them. shown: the range in words, where it is not one of numbers.
     """
@@ -324,8 +335,10 @@ def _categorical(values: pd.Series, column: Column, where: str) -> pd.Categorica
 
 
 def _label(value: object, known: Mapping[str, int]) -> str:
-    """The category that a raw value stands for: no outer spaces, and '1.0' is '1' where '1' is
-    declared."""
+    """Return the category that a raw value stands for.
+
+    Without outer spaces, and '1.0' is '1' where '1' is declared.
+    """
     label = str(value).strip()
     return (
         label[:-2] if label not in known and label.endswith(".0") and label[:-2] in known else label
@@ -333,7 +346,7 @@ def _label(value: object, known: Mapping[str, int]) -> str:
 
 
 def check_clients(num_rows: int, num_clients: int, name: str) -> None:
-    """Raises BadInput unless every client can have at least one row."""
+    """Raise BadInput unless every client can have at least one row."""
     if num_clients < 1:
         raise BadInput(f"num_clients is {num_clients}; give at least 1.")
     if num_rows < num_clients:

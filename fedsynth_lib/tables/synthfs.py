@@ -22,8 +22,9 @@ def generate(
     rows_per_client: int = 500,
     num_columns: int = 10,
 ) -> pd.DataFrame:
-    """A frame of whole numbers 0..40, columns v1, v2, ...; client k owns the k-th block of
-    `rows_per_client` rows.
+    """Return a frame of whole numbers 0..40, columns v1, v2, ....
+
+    Client k holds the k-th block of `rows_per_client` rows.
 
     beta: exponent of the Zipf law (the work sweeps 1 to 5); it must be positive.
     """
@@ -40,5 +41,5 @@ def generate(
 
 
 def owners(*, num_clients: int = 100, rows_per_client: int = 500) -> np.ndarray:
-    """The client of each row that `generate` makes, shape (rows,)."""
+    """Return the client of each row that `generate` makes, shape (rows,)."""
     return np.repeat(np.arange(num_clients), rows_per_client)

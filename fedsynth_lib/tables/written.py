@@ -43,9 +43,11 @@ class Written:
 
     @classmethod
     def like(cls, example: str) -> "Written":
-        """As an example is written. A single comma or point with three digits behind it is read as
-        a thousands mark where it may be one: 1,234 has no decimals, 1,5, 0,234 and 1.234,500 have.
-        A sign or brackets say how negative numbers are written.
+        """Return the way in which an example is written.
+
+        A single comma or point with three digits behind it is read as a thousands mark where it may
+        be one: 1,234 has no decimals, 1,5, 0,234 and 1.234,500 have. A sign or brackets say how
+        negative numbers are written.
 
         Raises BadInput where the example holds no number, or two.
         """
@@ -69,9 +71,11 @@ class Written:
         )
 
     def numbers(self, texts: pd.Series) -> pd.Series:
-        """The numbers in texts, float64; NaN where one is not written so. Signs stand before the
-        number or before the prefix, or brackets around all of it; a missing prefix, suffix or
-        thousands mark is no mistake."""
+        """Return the numbers in texts, float64; NaN where one is not written so.
+
+        Signs stand before the number or before the prefix, or brackets around all of it; a missing
+        prefix, suffix or thousands mark is no mistake.
+        """
         bare = texts.astype(str).str.strip()
         inside = bare.str.fullmatch(IN_BRACKETS) & (self.minus == "()")
         bare = bare.mask(inside, bare.str[1:-1].str.strip())
@@ -92,8 +96,10 @@ class Written:
         return numbers.where(~negative.astype(bool), -numbers)
 
     def texts(self, numbers: pd.Series, short_whole: bool = False) -> pd.Series:
-        """Numbers as they are written, object; gaps stay gaps; whole ones without decimals where
-        short_whole says so."""
+        """Return numbers as they are written, object; gaps stay gaps.
+
+        short_whole: whole ones are written without decimals.
+        """
         zeros = f"{self.mark}{'0' * self.decimals}" if short_whole else ""
 
         def text(number: float) -> str:
