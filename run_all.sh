@@ -125,8 +125,8 @@ else
 fi
 
 if [[ $tests ]]; then
-    # All of them: one process for each core. Some of them: in this one, where a person can stop and look.
-    ((${#rest[@]})) || rest=(-n auto --dist worksteal)
+    # All of them, or all slow ones: a process for each core. Chosen ones: in this one, where a person can stop and look.
+    [[ -n "${rest[*]-}" && "${rest[*]}" != "-m slow" ]] || rest+=(-n auto --dist worksteal)
     exec "$python" -m pytest "${rest[@]}"
 fi
 cd "$here" # paths in options are meant from where the user stands

@@ -81,6 +81,7 @@ def test_two_seeds_are_pooled_with_those_of_other_cells():
     )
 
 
+@pytest.mark.slow
 def test_the_numbers_of_a_cell_pass_together():
     """A cell of 40 numbers that is another seed's draw is called different once in 20 times, not
     nearly always."""

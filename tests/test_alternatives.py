@@ -107,6 +107,7 @@ def test_a_table_that_no_reading_has_is_saved_without_rows(readings, tmp_path):
         assert none.empty and len(pd.read_csv(saved.csv)) == 0
 
 
+@pytest.mark.slow
 def test_both_readings_have_the_same_printed_cells_and_differ_where_print_decides():
     found = martinez2024_scale.both_readings("paper", ["bank", "cardio"], seed=7)
     keys = ["exhibit", "method", "setting", "partition", "n_clients", "epsilon", "metric"]
@@ -133,6 +134,7 @@ def test_both_readings_have_the_same_printed_cells_and_differ_where_print_decide
     assert not same.drop(index=["pcd", "pmse"], level="metric").any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("grid", "detail", "metric", "exhibit", "printed"),
     [

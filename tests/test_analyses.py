@@ -69,6 +69,7 @@ def test_few_rows_that_decide_nothing_are_no_confirmation():
     assert found["verdict"].endswith("and only one of the two differs from 0")
 
 
+@pytest.mark.slow
 def test_more_rows_change_no_verdict():
     """Drawing a hundred times as many rows makes no result more certain than the real rows."""
     other = within()

@@ -222,6 +222,7 @@ def runs(monkeypatch):
     return seen
 
 
+@pytest.mark.slow
 def test_a_training_is_made_once_for_all_that_measure_it(runs):
     frame, facts = trained(**CELL)
     assert frame["node"].value_counts().to_dict() == {1: 200, 2: 200, 3: 200} and list(frame)[

@@ -178,6 +178,7 @@ def scores_by_hand(real, synthetic, key, target, seed):
     }
 
 
+@pytest.mark.slow
 def test_attacks_equal_scikit_learn_row_by_row():
     real, synthetic = mixed(900, seed=1), mixed(1200, seed=2)
     by_key = attacks.attribute_disclosure_by_key(real, synthetic, SCHEMA, SCENARIO, seed=3)

@@ -60,6 +60,7 @@ def usual_bound(pair, delta, **options):
 # --- a representative of each family
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("key", "clients", "runs", "least"),
     [
@@ -105,6 +106,7 @@ def divided_among_all(state, client, config, noise, rng):
     return fedpgm.client_step(state, replace(client, shares=client.num_clients), config, noise, rng)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "clients", "caught", "settings"),
     [
@@ -167,6 +169,7 @@ def by_rounds(scenario):
     return scores.skellam(cells)(scenario)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "caught"), [(fedpgm.client_step, False), (counted_in_every_round, True)]
 )
@@ -183,6 +186,7 @@ def test_gathered_sums_are_audited_against_rows_that_are_in_several_rounds(step,
     assert (lower_bound(*pair, 1e-5, fit=fit, **SURE) > case.privacy.epsilon) == caught
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("key", "runs"), [("fedvae", 300), ("findiff", 300), ("dpctgan", 400), ("dpvaebgm", 200)]
 )
@@ -315,6 +319,7 @@ def many_rows(key, number=400):
     return case
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", DRAWS)
 def test_known_draws_by_position_break_the_claim(key, monkeypatch):
     """One row less, and every later row meets another draw: the sum of gradients moves by many
@@ -509,6 +514,7 @@ def test_lines_are_kept_and_found_again(nothing_audited, capsys):
     assert main(["audit", "--methods", "ctgan"]) == 2 and "adds no noise" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_line_of_other_code_is_told_nowhere_and_measured_again(nothing_audited, capsys):
     assert main(QUICK) == 0
     first = [replace(line, verdict=core_measured.BELOW, lower=3.0) for line in table.load()]
@@ -674,6 +680,7 @@ def test_the_quick_audit_finds_a_leak(leak, sentence, monkeypatch, capsys):
 FILES = "the same of rows that are released through files"
 
 
+@pytest.mark.slow
 def test_the_quick_audit_finds_nothing_in_any_method_and_says_what_it_cannot_tell(capsys):
     assert main(["audit", "--quick"]) == 0
     out = capsys.readouterr().out

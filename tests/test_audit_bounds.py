@@ -47,6 +47,7 @@ def test_bounds_on_randomised_response_hold_and_are_near(epsilon):
     assert np.median(found) > 0.8 * epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "fit", "near"),
     [
@@ -97,6 +98,7 @@ def test_the_most_hits_are_those_of_all_tests_by_enumeration():
     assert (allowed(rates) >= exact - 1e-9).all() and (allowed(rates) - exact).max() < 0.002
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("variances", "near"), [((0.6, 0.6), 0.6), ((2.0, 20.0), 0.3)])
 def test_bounds_on_skellam_noise_hold_and_normal_ones_need_not(variances, near):
     """The losses of a count grow with its logarithm: read as normal noise, little variance seems to
@@ -156,6 +158,7 @@ def test_the_correction_for_delta_is_the_theorem_by_enumeration():
     assert values == sorted(values, reverse=True) and values[0] > values[2] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_one_run_of_randomised_responses(epsilon):
     """m records, each answered for itself: theorem 5.2 is tight on this mechanism."""

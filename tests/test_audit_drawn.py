@@ -355,6 +355,7 @@ def test_other_settings_draw_what_they_charge(key, changes, table):
     assert drawn.audit(method, own, config=replace(plain, **changes), privacy=privacy) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("key", "put", "message"), FAULTS.values(), ids=FAULTS)
 def test_a_fault_between_what_is_drawn_and_what_is_charged_is_noticed(
     key, put, message, table, monkeypatch

@@ -12,6 +12,7 @@ from fedsynth_lib.methods.marginals import distaim, independent
 from fedsynth_lib.methods.vae import fedvae
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", private_methods())
 def test_nothing_that_a_private_run_shows_is_exact(key):
     assert state.audit_method(key, clients=2) == []

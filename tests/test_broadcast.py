@@ -253,6 +253,7 @@ def test_every_method_checks_what_a_server_sends():
     assert all(method.check_broadcast for method in (*METHODS.values(), evaluation.METHOD))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [key for key in CASES if key != "augflaim_private+annealed"])
 def test_what_a_lying_server_changes_is_refused_or_costs_what_was_planned(key):
     job, seen, _, others = honest(key)

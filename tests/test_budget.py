@@ -98,6 +98,7 @@ def test_what_is_missing_is_neither_committed_nor_kept(tmp_path, monkeypatch):
     assert file["value"].tolist() == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_all_grids_hold_the_cells_of_every_exhibit():
     grids = all_grids("paper")
     assert set(grids) == {d.name for work in WORKS for d in load(work).grids.values()}

@@ -591,6 +591,7 @@ def test_a_table_from_a_pipe_is_told_to_be_a_file(where, tmp_path, monkeypatch, 
     assert "save the table in a file first" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_so_is_one_from_the_program_before():
     asked = [sys.executable, "-m", "fedsynth_lib", "draft", "/dev/stdin"]
     done = subprocess.run(asked, input="a,b\n1,2\n", capture_output=True, text=True)

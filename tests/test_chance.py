@@ -43,6 +43,7 @@ def test_scores_are_dealt_anew_within_a_search_and_splits_stay_together():
     pd.testing.assert_frame_equal(one, kept)
 
 
+@pytest.mark.slow
 def test_what_matters_lies_above_chance_and_what_does_not_below():
     table = against_chance(search("fedbn", "adult", full_grid(), score), shuffles=8).set_index(
         "hyperparameter"
@@ -54,6 +55,7 @@ def test_what_matters_lies_above_chance_and_what_does_not_below():
     assert ((8 * leads.dropna()) % 1 == 0).all()
 
 
+@pytest.mark.slow
 def test_a_parameter_with_more_candidates_leads_by_chance_more_often():
     grid = [{"many": many, "few": few} for many in range(6) for few in range(2)]
     values = dict(zip(map(str, grid), np.random.default_rng(0).random(12), strict=True))
@@ -110,6 +112,7 @@ def test_no_shuffles_are_refused():
         against_chance(search("fedbn", "adult", full_grid(), score), shuffles=0)
 
 
+@pytest.mark.slow
 def test_a_cell_holds_the_table_and_knows_the_scores_it_is_of():
     rows = search("fedbn", "adult", full_grid(), score)
     found = pd.DataFrame(Cell(rows)(scores=digest(rows), shuffles=3, seed=1))

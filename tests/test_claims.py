@@ -72,6 +72,7 @@ def stated(claim):
     return said.get("on_rounded_figures", said["holds_on_published_values"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", IN_TABLES)
 def test_each_claim_says_of_print_what_its_file_says(on_print, work):
     for claim in written(work):
@@ -81,6 +82,7 @@ def test_each_claim_says_of_print_what_its_file_says(on_print, work):
         assert evidence and "\n" not in evidence and "nan" not in evidence, claim.id
 
 
+@pytest.mark.slow
 def test_each_claim_on_print_has_the_share_it_had(on_print):
     shares = {name: outcome for name, (outcome, _) in on_print.items()}
     pinned = PINNED["share"]
@@ -128,6 +130,7 @@ def test_metrics_are_known_and_axes_have_no_value_twice(work):
 # --- groups and readings -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_group_is_judged_on_the_rows_at_hand_and_all_groups_on_their_own_grids():
     rows = committed_rows("maddock2024", "paper")
     own = rows[rows["grid"] == "41_maddock2024_feature_skew"].drop(columns="grid")
@@ -166,6 +169,7 @@ def drawn(work, cells, times=400, rng=0):
     return [redrawn(cells, spread, rng) for _ in range(times)]
 
 
+@pytest.mark.slow
 def test_resampled_means_spread_as_runs_of_unknown_deviation_do():
     cells = toy({"AIM": 10.0}, 3.0)
     means = np.array([again["mean"].item() for again in drawn("maddock2024", cells, 3_000, 1)])
@@ -267,6 +271,7 @@ def test_a_claim_gets_no_verdict_that_rests_on_a_single_training():
     assert left_out == []
 
 
+@pytest.mark.slow
 def test_a_claim_whose_tests_want_repeats_cannot_be_told_from_one_run():
     rows = committed_rows("martinez2024", "paper")
     once = rows[(rows["grid"] == "23_martinez2024_fedvae_fidelity") & (rows["seed"] == 7)]
@@ -323,6 +328,7 @@ def test_every_undecided_claim_names_runs_and_minutes_and_a_bound_stands_in_word
     assert (undecided.loc[~bounds, "minutes"] > 0).all()
 
 
+@pytest.mark.slow
 def test_real_rows_need_no_second_run_beside_trainings_that_have_one():
     assert resting_on_one("leitner2023", "utility", method="Real") == []
     assert "c06" in resting_on_one("leitner2023", "utility", method="CTGAN", dataset="obesity")
@@ -401,6 +407,7 @@ def toy_claim(name="toy"):
     return replace(claim, id=f"maddock2024/{name}", conditions=(below,))
 
 
+@pytest.mark.slow
 def test_runs_are_resampled_until_verdicts_are_settled_and_the_runs_named_that_would_decide():
     """`A below B` in one place: by 9 standard errors, by 1.3 (one in ten the other way round; four
     times the runs make that 2.6), and by none."""
@@ -447,6 +454,7 @@ def test_an_exact_count_is_a_band_of_what_chance_makes_of_it(stated, places, exp
     assert band(stated, places) == expected
 
 
+@pytest.mark.slow
 def test_another_reading_sees_other_cells():
     rows = committed_rows("sattarov2024", "paper")
     usual, bare = (

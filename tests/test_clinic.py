@@ -12,6 +12,8 @@ from fedsynth_lib.release.draft import draft_path
 from fedsynth_lib.tables.form import read_form
 from fedsynth_lib.tables.load import load_table
 
+pytestmark = pytest.mark.slow
+
 ROWS = 5_000
 
 

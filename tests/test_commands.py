@@ -137,6 +137,7 @@ def declared(people) -> Path:
     return people
 
 
+@pytest.mark.slow
 def test_a_rehearsal_and_a_release_of_a_table(declared, tmp_path, capsys):
     asked = ["synth", str(declared), *SYNTH]
     assert commands.main([*asked, "--out", str(tmp_path / "out")]) == 0
@@ -167,6 +168,7 @@ def test_a_rehearsal_and_a_release_of_a_table(declared, tmp_path, capsys):
     assert "people_release2.csv" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_scores_that_fail_lose_nothing(declared, tmp_path, capsys, monkeypatch):
     def fails(*args, **options):
         raise ValueError("only one class\nand more")
@@ -183,6 +185,7 @@ def test_scores_that_fail_lose_nothing(declared, tmp_path, capsys, monkeypatch):
         assert (tmp_path / f"people_release1{end}").is_file()
 
 
+@pytest.mark.slow
 def test_a_release_with_few_positives_is_handed_on(people, tmp_path, capsys):
     """None of them is set aside, so no classifier can be judged."""
     frame = pd.read_csv(people).assign(ill=["yes"] * 2 + ["no"] * 198)
@@ -205,6 +208,7 @@ def test_sites_are_named_by_a_column(declared, tmp_path, capsys):
     assert "give one of the two" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_it_works_from_an_installed_package_and_writes_where_the_user_stands(people, tmp_path):
     """A copy among other packages, as pip makes one: no checkout around it, and none needed."""
     site, here, home = tmp_path / "site", tmp_path / "here", tmp_path / "home"
@@ -261,6 +265,7 @@ def test_results_of_a_checkout_are_where_nothing_is_committed(declared, tmp_path
     assert (tmp_path / "people_rehearsal.csv").is_file()
 
 
+@pytest.mark.slow
 def test_the_module_is_the_command():
     command = [sys.executable, "-P", "-m", "fedsynth_lib", "ledger", "nobody"]
     said = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)

@@ -135,6 +135,7 @@ def test_many_budgets_are_those_of_each():
 # --- training by sampling ---
 
 
+@pytest.mark.slow
 def test_the_chance_of_a_row_to_be_in_a_batch_by_hand_and_by_drawing():
     """Column a has x three times and y once: log 4 to log 2, so that y, the last row, has a third
     of its draws."""

@@ -104,6 +104,7 @@ def test_settings_that_cannot_work_are_one_sentence(method, changes, message, ta
         run(method, table, **changes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["fedctgan", "fedtgan", "dpfedctgan"])
 def test_a_client_with_a_single_class_and_fewer_rows_than_a_batch(key, table):
     """Such a client takes all its rows in every batch, and asks for the categories that it has."""
@@ -148,6 +149,7 @@ def dependences(frame):
     return np.array([ill[smokes].mean() - ill[~smokes].mean(), older, ill.mean()])
 
 
+@pytest.mark.slow
 def test_central_training_learns_dependences(table):
     """A generator that ignores its noise or condition shows none. Means of two trainings, which
     scatter."""

@@ -692,6 +692,7 @@ def test_best_settings_of_searches_differ():
     )
 
 
+@pytest.mark.slow
 def test_the_hyperparameter_that_leads():
     def line(dataset, k):
         # the score follows weight decay; the loss factor comes second, other settings do not count

@@ -271,6 +271,7 @@ def imported(path: Path) -> set[Path]:
     return {place.with_suffix(".py") for place in places if place.with_suffix(".py").is_file()}
 
 
+@pytest.mark.slow
 def test_a_study_runs_no_code_that_its_digest_leaves_out():
     """But what scores and draws for one owner alone, and names folders of results."""
     library = CODE / "fedsynth_lib"

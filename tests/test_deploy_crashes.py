@@ -573,7 +573,8 @@ TOUCHED = (  # attributes that are set or called, beside what is imported
 
 def imported() -> list[tuple[str, str]]:
     """(module, name) of all that the library imports of Flower."""
-    trees = (ast.parse(path.read_text()) for path in (ROOT / "fedsynth_lib").rglob("*.py"))
+    texts = (path.read_text() for path in (ROOT / "fedsynth_lib").rglob("*.py"))
+    trees = (ast.parse(text) for text in texts if "flwr" in text)
     return sorted(
         {
             (node.module, name.name)

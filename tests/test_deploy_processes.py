@@ -91,6 +91,7 @@ def rows_in(parties, out: str) -> bytes:
     return (parties.folder / out / "hearts_rehearsal.csv").read_bytes()
 
 
+@pytest.mark.slow
 def test_three_sites_make_the_rows_of_the_run_in_process(deployed):
     deployed.run("first")
     rows = rows_in(deployed, "first")
@@ -140,6 +141,7 @@ def uniformity(values: np.ndarray) -> float:
     return chisquare(np.bincount(np.frombuffer(values.tobytes(), np.uint8), minlength=256)).pvalue
 
 
+@pytest.mark.slow
 def test_who_listens_reads_nothing_and_with_the_servers_key_no_counts(deployed, monkeypatch):
     wire = deployed.wire.all_of("up") + deployed.wire.all_of("down")
     up, down = (deployed.insider.all_of(direction) for direction in ("up", "down"))
@@ -157,6 +159,7 @@ def test_who_listens_reads_nothing_and_with_the_servers_key_no_counts(deployed, 
     assert chisquare(high).pvalue > FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_a_site_without_masks_would_be_caught(deployed, monkeypatch):
     """The same searches find what is there."""
     heard = deployed.insider.all_of("up")
@@ -166,6 +169,7 @@ def test_a_site_without_masks_would_be_caught(deployed, monkeypatch):
         assert uniformity(counts) < FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_the_test_of_uniformity_has_the_false_alarm_rate_that_it_states():
     """At a rate that can be counted: of 1,000 uniform arrays, 1 in 20 fails at 0.05."""
     rng = np.random.default_rng(1)
@@ -177,6 +181,7 @@ def test_the_test_of_uniformity_has_the_false_alarm_rate_that_it_states():
 # --- who is refused -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_stranger_is_refused_by_the_server(deployed):
     """It comes with Flower's own SuperNode; the site's command refuses its key before that."""
     keys.make_node_key(deployed.folder / "stranger")
@@ -197,6 +202,7 @@ def test_a_stranger_is_refused_by_the_server(deployed):
     assert "SuperNode ID" not in deployed.output("stranger")
 
 
+@pytest.mark.slow
 def test_a_wrong_authority_is_refused(deployed):
     """The site's copy of the study names another one, so it does not trust the server."""
     package = copy(deployed.folder, "study", "mistaken") / "hearts" / "study.toml"
@@ -208,6 +214,7 @@ def test_a_wrong_authority_is_refused(deployed):
         site.check_server(read_study(package.parent), print)
 
 
+@pytest.mark.slow
 def test_who_has_the_public_certificate_alone_starts_nothing(deployed):
     """On the server's machine, by Flower's own client."""
     study, before = read_study(deployed.folder / "study"), deployed.output("server")
@@ -219,6 +226,7 @@ def test_who_has_the_public_certificate_alone_starts_nothing(deployed):
     assert deployed.output("server") == before
 
 
+@pytest.mark.slow
 def test_a_second_site_with_the_same_key_is_told_so(deployed, monkeypatch):
     """From the same folder, and from a copy of it."""
     monkeypatch.setenv("FEDSYNTH_HOME", str(deployed.folder / "home"))
@@ -236,6 +244,7 @@ def test_a_second_site_with_the_same_key_is_told_so(deployed, monkeypatch):
 # --- who is stopped or killed, and starts again ---------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_server_that_was_killed_is_started_again_and_sites_evaluate(deployed, monkeypatch):
     """It leaves nothing behind, and its sites come back: they evaluate the rows that they have made
     before. The figures are those of one process, and every ledger has both runs."""
@@ -260,6 +269,7 @@ def test_a_server_that_was_killed_is_started_again_and_sites_evaluate(deployed, 
         ]
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_leaves_nothing_behind(deployed):
     """By Ctrl-C, which a terminal sends to all processes of a command; the server goes on."""
     asked, ended = Asked(deployed, "west"), deployed.output("server").count("has ended")
@@ -278,6 +288,7 @@ def test_a_run_that_is_stopped_leaves_nothing_behind(deployed):
     assert not list((deployed.folder / "stopped").iterdir())
 
 
+@pytest.mark.slow
 def test_in_a_round_one_site_starts_again_and_another_is_killed(deployed, tmp_path):
     """South has answered, and finishes the round: its secrets are on its disk for as long as the
     run. West does not answer. Its share of the noise is not needed, since one may be absent; the
@@ -305,6 +316,7 @@ def test_in_a_round_one_site_starts_again_and_another_is_killed(deployed, tmp_pa
     assert rows == (tmp_path / "hearts_rehearsal.csv").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_says_what_each_ledger_has_recorded(deployed):
     """Two sites answer and are gone before the sum is opened, and one may be."""
     held = deployed.folder / "west.held"
@@ -323,6 +335,7 @@ def test_a_run_that_fails_says_what_each_ledger_has_recorded(deployed):
     assert "the ledger of each site that was asked may have recorded epsilon 1" in said
 
 
+@pytest.mark.slow
 def test_nothing_is_left_once_all_have_been_told_to_end(deployed):
     for name in deployed.running:
         deployed.end(name)
@@ -332,6 +345,7 @@ def test_nothing_is_left_once_all_have_been_told_to_end(deployed):
 # --- processes alone ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_no_proxy_stands_between_the_processes_of_one_machine(tmp_path, monkeypatch):
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.hospital:3128")
     monkeypatch.delenv("no_proxy", raising=False)
@@ -345,6 +359,7 @@ def test_no_proxy_stands_between_the_processes_of_one_machine(tmp_path, monkeypa
         assert found["HTTPS_PROXY"] == "http://proxy.hospital:3128"  # which a server may be behind
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("end", "code"), [("raise KeyboardInterrupt", 1), ("sys.exit(3)", 3), ("", 0)]
 )

@@ -105,6 +105,7 @@ def test_dropout_keeps_half_and_differs_from_epoch_to_epoch():
     assert 0.45 < (one == other).float().mean() < 0.55
 
 
+@pytest.mark.slow
 def test_known_divergences_are_found():
     """Exact by integration: of N(0, 1) against N(2, 1) 0.4857 bits; of disjoint ones 1; of equal
     ones 0."""

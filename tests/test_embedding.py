@@ -51,6 +51,7 @@ def picture(three_groups) -> np.ndarray:
     return embedding.umap_embedding(three_groups, seed=1)
 
 
+@pytest.mark.slow
 def test_umap_draws_rows_in_the_plane_and_keeps_groups_apart(three_groups, picture):
     assert picture.shape == (300, 2) and picture.dtype == np.float32 and np.isfinite(picture).all()
     centres = np.array([picture[g == GROUPS].mean(axis=0) for g in range(3)])
@@ -59,6 +60,7 @@ def test_umap_draws_rows_in_the_plane_and_keeps_groups_apart(three_groups, pictu
     assert between > 2 * radius
 
 
+@pytest.mark.slow
 def test_umap_keeps_neighbours(three_groups, picture):
     """Inside a group too: a row's nearest in the picture are nearer in the table than its group is
     on average."""
@@ -72,6 +74,7 @@ def test_umap_keeps_neighbours(three_groups, picture):
         )
 
 
+@pytest.mark.slow
 def test_umap_is_silent_and_its_seed_decides(three_groups, picture):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -79,6 +82,7 @@ def test_umap_is_silent_and_its_seed_decides(three_groups, picture):
     assert again.tobytes() == picture.tobytes() and other.tobytes() != picture.tobytes()
 
 
+@pytest.mark.slow
 def test_what_umap_scales_to_nothing_is_not_looked_for_and_the_picture_is_the_same(monkeypatch):
     """All but one of eight groups are scaled to 1e-90, as those of census_kdd are."""
     import umap
@@ -102,6 +106,7 @@ def test_what_umap_scales_to_nothing_is_not_looked_for_and_the_picture_is_the_sa
     assert umap.spectral._spectral_layout.func is counted  # only meanwhile
 
 
+@pytest.mark.slow
 def test_a_kept_split_is_the_fresh_one_byte_for_byte(three_groups, home):
     fresh = embedding.clusters(three_groups, 6, seed=1)
     files = {
@@ -119,6 +124,7 @@ def test_a_kept_split_is_the_fresh_one_byte_for_byte(three_groups, home):
     }
 
 
+@pytest.mark.slow
 def test_clusters_are_pure_groups(three_groups):
     parts = cluster_skew(three_groups, 6, seed=1)
     assert np.sort(np.concatenate(parts)).tolist() == list(range(300))
@@ -142,6 +148,7 @@ def test_by_cluster_finds_separate_groups():
     assert agrees(by_cluster(features, 4, rng=rng), 2 * left_right + up_down)
 
 
+@pytest.mark.slow
 def test_one_picture_serves_all_numbers_of_clients(scattered, three_groups):
     for num_clients in (2, 5, 9, 5):
         assert len(cluster_skew(three_groups, num_clients, seed=3)) == num_clients
@@ -150,6 +157,7 @@ def test_one_picture_serves_all_numbers_of_clients(scattered, three_groups):
     assert scattered["umap"] == 2
 
 
+@pytest.mark.slow
 def test_every_fact_of_a_split_is_in_its_key(scattered, three_groups, monkeypatch):
     changed = three_groups.copy()
     changed[17, 2] += 1
@@ -165,6 +173,7 @@ def test_every_fact_of_a_split_is_in_its_key(scattered, three_groups, monkeypatc
     assert scattered["umap"] == len(asked) + 1
 
 
+@pytest.mark.slow
 def test_half_a_file_is_made_anew(scattered, three_groups, home):
     fresh = embedding.clusters(three_groups, 5, seed=1)
     folder = home / "data" / "cache" / "clusters"
@@ -228,6 +237,7 @@ def test_split_clients_takes_the_coded_table(scattered):
     assert all((a == b).all() for a, b in zip(by_name, by_hand, strict=True))
 
 
+@pytest.mark.slow
 def test_what_cannot_be_drawn_is_refused(three_groups):
     with pytest.raises(BadInput, match=r"15 rows are too few for UMAP.*by_cluster"):
         cluster_skew(three_groups[:15], 2, seed=0)

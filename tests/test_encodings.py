@@ -16,6 +16,8 @@ from fedsynth_lib.release.draft import draft_path
 from fedsynth_lib.tables.form import Form
 from fedsynth_lib.tables.schema import Column, Schema
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}  # no letter beyond ASCII
 

@@ -170,6 +170,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 def test_a_table_of_ones_own_needs_the_small_set_of_packages_alone(tmp_path):
     """draft, synth with scores and pictures, and check, with nothing that is in requirements-all.in
     alone; a method that needs more says what to install."""
@@ -315,6 +316,7 @@ def wheel(folder: Path, name: str, number: str) -> str:
     return f"{name}=={number} --hash=sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
 
 
+@pytest.mark.slow
 def test_set_up_is_made_once_repaired_after_a_kill_and_renewed_with_the_lock(project, tmp_path):
     offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path), "PIP_CONFIG_FILE": os.devnull}
     python, lock = project / ".venv" / "bin" / "python", project / "requirements.lock"

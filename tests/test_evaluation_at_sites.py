@@ -318,6 +318,7 @@ OTHERS = (("no", "no"),) * evaluation.MIN_ROWS
 RECORD = ("yes", "yes")
 
 
+@pytest.mark.slow
 def test_the_claimed_epsilon_stands_an_audit_that_catches_too_little_noise():
     """The likelihood ratio of all cells that the record is in, of one site's noisy sum."""
     made = pd.DataFrame({"first": ["no", "yes"], "second": ["no", "yes"]})

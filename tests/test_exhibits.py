@@ -59,6 +59,7 @@ def test_every_exhibit_that_a_run_can_make_and_every_file_of_values_has_an_entry
     assert set(known) == set(catalogue.loc[catalogue["regenerable"] == "yes", "id"]) | files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", WORKS)
 def test_each_printed_number_is_counted_once_with_rows_and_without(work, known):
     """The totals are those of the files as they are, read here without the library."""
@@ -232,6 +233,7 @@ def test_as_many_curves_as_the_work_draws_are_needed():
     assert state([2, 4]) == NOT_MADE and state([2, 4, 8]) == IN_FULL
 
 
+@pytest.mark.slow
 def test_the_states_of_flaim_are_those_of_an_independent_reading(known):
     rows = {profile: committed_rows("maddock2024", profile) for profile in ("paper", "quick")}
     found = {

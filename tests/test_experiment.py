@@ -129,6 +129,7 @@ def test_two_jobs_give_the_rows_of_one(home, monkeypatch):
     pd.testing.assert_frame_equal(alone.drop(columns="seconds"), both.drop(columns="seconds"))
 
 
+@pytest.mark.slow
 def test_workers_share_the_cores(monkeypatch):
     def threads(seed):
         return {
@@ -160,6 +161,7 @@ print(",".join(str(int(value)) for value in frame["value"]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_kill_9_loses_only_the_cells_in_flight(home, jobs):
     (home / "script.py").write_text(SCRIPT)
@@ -189,6 +191,7 @@ def test_kill_9_loses_only_the_cells_in_flight(home, jobs):
     assert f"{7 - len(finished)} cells to compute, {len(finished)} reused" in resumed.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_failing_cell_is_named_and_the_others_are_kept(home, jobs):
     def fragile(seed):

@@ -189,6 +189,7 @@ def test_a_block_is_put_between_its_marks_and_nowhere_else():
         facts.put_between("nothing here", "<!-- a -->", "<!-- b -->", "x")
 
 
+@pytest.mark.slow
 def test_todays_prose_says_what_todays_rows_say():
     """Run `./run_all.sh facts` after results have changed."""
     assert [str(change) for change in facts.refresh(write=False)] == []
@@ -200,6 +201,7 @@ def test_every_fact_is_told_somewhere():
     assert set(facts.load_facts()) - told == set()
 
 
+@pytest.mark.slow
 def test_a_changed_row_of_ours_is_seen_in_the_text_that_tells_it(tmp_path):
     """The same on the bundle itself: a fact of README.md, with the row it comes from changed in a
     copy."""

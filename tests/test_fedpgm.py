@@ -436,6 +436,7 @@ def asked(round_number=0, **changed):
     return state | changed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clients", [2, 1000])
 def test_sums_do_not_wrap_around(clients):
     """The largest parts that pass, from all clients, with all noise to one side."""

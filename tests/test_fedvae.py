@@ -148,6 +148,7 @@ def test_adam_remembers_across_rounds(table):
         assert client.memory["network.step"] == 3 * turn  # batches of 100, 100 and 50
 
 
+@pytest.mark.slow
 def test_it_learns_how_columns_hang_together(table):
     config = replace(FAST, training_rounds=3, local_epochs=40, batch=50, hidden=(64,), embedding=8)
     run = settings.federated(
@@ -162,6 +163,7 @@ def test_it_learns_how_columns_hang_together(table):
     assert fidelity.hellinger(table.frame, run.synthetic, table.schema, bins=20) < 0.15
 
 
+@pytest.mark.slow
 def test_the_likeliest_category_hides_rare_ones(table):
     rare = table.frame.copy()
     # one row in twenty, and nothing tells which

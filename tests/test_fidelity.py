@@ -298,6 +298,7 @@ def test_log_cluster_of_fewer_distinct_rows_than_clusters():
     assert values["log_cluster"] == pytest.approx(math.log(1 / 16))
 
 
+@pytest.mark.slow
 def test_clustering_through_the_coreset_is_as_good_as_ten_full_starts():
     points = projected(mixed(12_000, seed=5), mixed(8_000, seed=6))
     sample, weights = fidelity.lightweight_coreset(points, 3_000, np.random.default_rng(0))

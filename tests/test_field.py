@@ -289,6 +289,7 @@ def small_parties(monkeypatch):
     monkeypatch.setattr(field, "parties", lambda dataset, rows: field.Parties(train, test))
 
 
+@pytest.mark.slow
 def test_the_command_runs_a_method_on_the_block_that_is_named(
     small_parties, small_target, tmp_path, monkeypatch, capsys
 ):
@@ -303,6 +304,7 @@ def test_the_command_runs_a_method_on_the_block_that_is_named(
         assert own.split()[3:5] == ["1", clients]  # epsilon, clients, behind "your method"
 
 
+@pytest.mark.slow
 def test_a_method_file_gets_its_line_and_a_broken_promise_is_told(small_target, tmp_path):
     good = (field.project_root() / "notebooks" / "your_method.py").read_text()
     mine = tmp_path / "mine.py"
@@ -326,6 +328,7 @@ def test_a_method_file_gets_its_line_and_a_broken_promise_is_told(small_target, 
         assert broken and promise in {"", *broken} and field_tables.OWN not in table.index
 
 
+@pytest.mark.slow
 def test_a_method_file_gets_its_line_among_all_columns(mine, monkeypatch):
     """With a gap as a level more, since the method counts."""
     frame = people(0, rows=240).rename(columns={"area": "PUMA"})

@@ -50,6 +50,7 @@ def footer(fig):
 # --- save ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_saving_the_same_figure_twice_gives_the_same_bytes(home):
     first = save_figure(small_figure(), "w_fig1.2", profile="paper", data="real")
     before = first.png.read_bytes(), first.pdf.read_bytes()
@@ -66,6 +67,7 @@ def test_saving_the_same_figure_twice_gives_the_same_bytes(home):
     assert b"CreationDate" not in before[1] and b"Software" not in before[0]
 
 
+@pytest.mark.slow
 def test_a_picture_has_256_colours_and_looks_the_same():
     fig, ax = plt.subplots(figsize=(3, 4.06))  # 4.06 * 300 is a little less than 1218
     ax.imshow(np.random.default_rng(0).random((600, 600, 3)), interpolation="nearest")

@@ -248,6 +248,7 @@ def learned(table):
     return config, settings.central(findiff, table, config=config, seed=1, num_rows=3000)
 
 
+@pytest.mark.slow
 def test_it_learns_a_dependence(table, learned):
     _, run = learned
     real, made = (
@@ -265,6 +266,7 @@ def test_fewer_sampling_steps_give_rows_of_the_schema(table):
     assert len(run.synthetic) == 37 and (run.synthetic.dtypes == table.frame.dtypes).all()
 
 
+@pytest.mark.slow
 def test_bfloat16_draws_rows_that_are_as_near_to_the_real_ones(table, learned):
     config, run = learned
     encoder, far = findiff.encoder(table.schema, config), {}

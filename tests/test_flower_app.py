@@ -13,6 +13,7 @@ from fedsynth_lib.methods.bayes import bayesian_network
 from fedsynth_lib.methods.marginals import flaim, independent
 
 
+@pytest.mark.slow
 def test_ray_gives_the_same_rows_as_in_process(table):
     """Every client takes part from the first message on, and neither order nor process changes a
     draw."""

@@ -486,6 +486,7 @@ QUIET = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", METHODS)
 def test_odd_tables_come_back_in_their_form_from_every_method(key, tmp_path):
     @settings(max_examples=8 if key in FAST else 2, **QUIET)

@@ -98,6 +98,7 @@ def test_two_classes_equal_scikit_learn(train, holdout, values):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Stochastic Optimizer")
 def test_many_classes_are_the_mean_of_one_against_the_rest(train, holdout):
     """`train` has no farmers, the hold-out no artists, pilots are in neither."""
@@ -213,6 +214,7 @@ def test_a_perfect_stump_ends_the_boosting():
     )
 
 
+@pytest.mark.slow
 def test_nothing_but_the_rows_matters(train, holdout, values, monkeypatch):
     """Neither the declared order of categories, nor the number of threads, nor the scale of a
     number."""

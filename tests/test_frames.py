@@ -97,6 +97,7 @@ def visits(persons=800):
     )
 
 
+@pytest.mark.slow
 def test_five_lines_on_dates_gaps_a_heap_a_rule_and_two_rows_of_each_person(home):
     df = visits()
     assert "do several rows belong to one person?" in fs.draft(df)
@@ -166,6 +167,7 @@ def rich():
     return frame.rename(columns={"int8": 7}).set_index(pd.Index(range(5, 5 + ROWS), name="pid"))
 
 
+@pytest.mark.slow
 def test_dtypes_and_labels_stay_and_the_index_is_fresh(home):
     frame = rich()
     with pytest.warns(UserWarning, match="the index 'pid' is not modelled: df.reset_index()"):

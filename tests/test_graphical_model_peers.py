@@ -18,6 +18,8 @@ from fedsynth_lib.methods.marginals.graphical_model import (
     targets,
 )
 
+pytestmark = pytest.mark.slow
+
 ROWS = 20_000.0
 MODELS = {
     "small": ((3, 4, 2, 5, 3), [(0,), (0, 1), (1, 2), (2, 3, 4)], [5.0, 4.0, 6.0, 3.0]),

@@ -10,6 +10,8 @@ import fedsynth_lib as fs
 from fedsynth_lib.bundle import commands
 from fedsynth_lib.core.contract import BadInput
 
+pytestmark = pytest.mark.slow
+
 ROWS = 400
 SCHEMA = """
 [[column]]

@@ -62,6 +62,7 @@ def way(request, monkeypatch):
     return request.param
 
 
+@pytest.mark.slow
 def test_each_notebook_has_a_clean_kernel_of_its_own(home, way):
     for stem in ("00_a", "01_b"):
         write(
@@ -90,6 +91,7 @@ def test_each_notebook_has_a_clean_kernel_of_its_own(home, way):
     assert set(first["random"]).isdisjoint(second["random"])  # seeded by the system, each
 
 
+@pytest.mark.slow
 @ON_LINUX
 def test_a_forked_kernel_computes_as_a_cold_one_does_with_threads_and_worker_processes(
     home, monkeypatch
@@ -106,6 +108,7 @@ def test_a_forked_kernel_computes_as_a_cold_one_does_with_threads_and_worker_pro
     assert json.loads(made[0])[1] == 2
 
 
+@pytest.mark.slow
 @ON_LINUX
 def test_kernels_are_forked_only_from_a_process_that_works_without_threads():
     """Threads do not survive a fork: a library that starts one at import must be left out of
@@ -149,6 +152,7 @@ if forked == 0:
 open("forked.pid", "w").write(str(forked))"""
 
 
+@pytest.mark.slow
 def test_a_kernel_that_dies_is_noticed_and_what_a_notebook_leaves_behind_is_ended_with_it(
     home, way, capsys
 ):
@@ -165,6 +169,7 @@ def test_a_kernel_that_dies_is_noticed_and_what_a_notebook_leaves_behind_is_ende
         assert not psutil.pid_exists(pid) or not alive(psutil.Process(pid))
 
 
+@pytest.mark.slow
 @ON_LINUX
 def test_kernels_start_cold_where_the_warm_process_dies_before_it_answers(home, monkeypatch):
     (home / "deadly.py").write_text("import os, time\ntime.sleep(3)\nos._exit(1)")
@@ -181,6 +186,7 @@ def ignores(process, number):
     return int(mask, 16) >> (number - 1) & 1
 
 
+@pytest.mark.slow
 @ON_LINUX
 def test_signals_reach_a_forked_kernel_and_its_stand_in_ends_with_it(tmp_path):
     env = {"PYTHONPATH": str(ROOT)}
@@ -203,6 +209,7 @@ def test_signals_reach_a_forked_kernel_and_its_stand_in_ends_with_it(tmp_path):
         wait_for(lambda: not alive(forked), 120)
 
 
+@pytest.mark.slow
 def test_only_modules_of_known_libraries_are_imported_before_the_fork():
     cells = [
         "import numpy as np\nimport ray",
@@ -213,6 +220,7 @@ def test_only_modules_of_known_libraries_are_imported_before_the_fork():
     assert kernels.imported(cells) == ["numpy", "fedsynth_lib.figures"]
 
 
+@pytest.mark.slow
 def test_a_kernel_is_reached_by_ports_where_the_path_is_too_long_for_a_socket(tmp_path):
     long = kernels.Kernels(tmp_path / ("x" * kernels.LONGEST_SOCKET), {})
     assert long.config(SimpleNamespace(stem="00_a")) == {}

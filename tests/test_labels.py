@@ -92,6 +92,7 @@ def test_panels_that_share_a_logarithmic_axis_all_have_powers():
     assert all(label.get_parse_math() and "10^" in label.get_text() for label in ticks)
 
 
+@pytest.mark.slow
 def test_dollars_and_signs_of_tex_reach_every_picture_as_they_are():
     named = [Column("$in_come^2$", "categorical", categories=MONEY), *others()]
     for name, fig in pictures(*named).items():
@@ -103,6 +104,7 @@ def others() -> list[Column]:
     return [Column("ill", "categorical", categories=("no", "yes"))]
 
 
+@pytest.mark.slow
 def test_long_names_and_categories_are_cut_in_the_middle_and_stay_apart():
     named = [Column("age of " + "z" * 290 + " men", "categorical", categories=ENDS), *others()]
     for name, fig in pictures(*named).items():

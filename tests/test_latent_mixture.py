@@ -147,6 +147,7 @@ def beside(one, other, **options):
     return converged(ROWS, np.stack([STARTS[one], STARTS[other]]), 4, **{**LIMITS, **options})
 
 
+@pytest.mark.slow
 def test_a_start_is_not_changed_by_those_that_go_on_beside_it(steps):
     """Each start next to each other one: the better of the two comes out as it does alone."""
     single = alone(steps)

@@ -37,6 +37,7 @@ def parts(number, seed, copied=0.0):
 # --- how often ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "repeats"), [(600, 60), (3000, 6), (12_000, 1)])
 def test_harmless_tables_raise_an_alarm_as_rarely_as_stated(number, repeats):
     """Case 33a: no leak, and an alarm in 45 percent of the tables. At full number: see `leaks`."""

@@ -56,6 +56,7 @@ def test_releases_add_up_and_survive_a_restart(tmp_path):
     assert len(path.read_text().splitlines()) == 2
 
 
+@pytest.mark.slow
 def test_processes_do_not_overdraw_together(tmp_path):
     """Four at once, and the policy has room for two."""
     code = (
@@ -155,6 +156,7 @@ def test_a_population_that_would_be_overdrawn_leaves_the_rows_free(tmp_path):
     begin(register, "x", Ledger(tmp_path / "ward.jsonl", most_epsilon=1.0))
 
 
+@pytest.mark.slow
 def test_of_many_at_once_one_begins(tmp_path):
     code = (
         "import sys; from pathlib import Path\n"
@@ -436,6 +438,7 @@ def test_what_a_secure_sum_releases_is_stated_and_checked_as_well(client, tmp_pa
 PRIVATE = [key for key, method in METHODS.items() if promises.adds_noise(method)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [*PRIVATE, "fedpgm+gathered"])
 def test_what_every_method_states_is_in_its_plan(key, table, tmp_path):
     """So that the check refuses no honest client; whose releases have no noise is refused."""

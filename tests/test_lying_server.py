@@ -80,6 +80,7 @@ GREEDY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", GREEDY)
 def test_a_few_bytes_cannot_ask_for_much_memory(case):
     """Of a question about masks, whose phase and size the server chooses."""

@@ -121,6 +121,7 @@ def asked(model, dataset="adult", **more):
     return {**cell, "model": model, "changes": FAST[model], **MEANT[model], **more}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", STUDY.methods)
 def test_each_group_measures_the_same_synthetic_rows(model):
     measured = {g: measure(**asked(model), group=g) for g in ("fidelity", "utility", "columns")}
@@ -151,6 +152,7 @@ def test_each_group_measures_the_same_synthetic_rows(model):
     assert {row["method"] for rows in measured.values() for row in rows} == {model}
 
 
+@pytest.mark.slow
 def test_local_gives_rows_of_every_client_with_as_many_synthetic_rows_as_all_hold(monkeypatch):
     alone = asked("fedbn", setting="local", group="fidelity", epsilon=2.0)
     cell = protocol.Cell(STUDY, "run", **alone)

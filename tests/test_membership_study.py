@@ -137,6 +137,7 @@ def test_a_release_with_known_noise_is_judged_as_theory_says(sigma):
     assert 0.15 * true < found.bound < true
 
 
+@pytest.mark.slow
 def test_the_bound_holds_in_nineteen_of_twenty_audits_even_where_records_share_all_noise():
     """Randomised response at epsilon 1, and a draw that all records of a run share."""
     rng, keep = np.random.default_rng(4), np.e / (1 + np.e)
@@ -201,6 +202,7 @@ def bounds(method, **more):
     return {row["item"]: row["value"] for row in rows if row["metric"] == "epsilon_bound"}
 
 
+@pytest.mark.slow
 def test_a_copy_is_caught_by_every_attack_that_looks_at_rows(toy):
     found = bounds("A copy")
     ceiling = membership_study.ceiling(np.zeros((32, 10), bool))
@@ -211,6 +213,7 @@ def test_a_second_sample_shows_nothing(toy):
     assert max(bounds("Second sample").values()) < 0.3
 
 
+@pytest.mark.slow
 def test_a_private_method_shows_no_more_than_it_promises(toy):
     found = bounds("Independent", epsilon=1.0)
     assert set(found) == set(shadow.ATTACKS) and max(found.values()) < 1
@@ -246,6 +249,7 @@ def rows_of(method, **cell):
     return to_frame(complete(rows, {"profile": "smoke", "params": params_text(asked)}))
 
 
+@pytest.mark.slow
 def test_rows_figure_and_table(toy):
     frame = pd.concat(
         [

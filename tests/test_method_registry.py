@@ -64,6 +64,7 @@ LIGHT = {  # statement -> which of these it may import
 }
 
 
+@pytest.mark.slow
 def test_what_counts_comes_without_packages_for_networks_and_pictures():
     """In one process: what is imported stays for the statements after it."""
     look = f"print(*sorted({HEAVY} & sys.modules.keys()))"

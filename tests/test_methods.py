@@ -73,6 +73,7 @@ PROMISES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("promise", "method"), PROMISES.values(), ids=PROMISES)
 def test_promises(promise, method, table, few):
     promise(method, few if hasattr(method.Config(), "training_rounds") else table)
@@ -319,6 +320,7 @@ def differences(name, before, now):
     return "\n".join([*lines, f"now: {json.dumps({name: now})}"])
 
 
+@pytest.mark.slow
 @methods
 def test_a_run_is_as_it_was_pinned(method, table):
     key = next(key for key in METHODS if METHODS[key] is method)

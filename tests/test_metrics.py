@@ -31,6 +31,7 @@ def tables():
     return mixed(700, seed=1), mixed(200, seed=2), mixed(700, seed=3)
 
 
+@pytest.mark.slow
 def test_every_measure_is_listed_in_its_group(tables):
     values = evaluate(*tables, SCHEMA, seed=0, scenario=SCENARIO)
     assert set(values) == set(METRICS)

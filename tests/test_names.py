@@ -76,12 +76,14 @@ def versions(committed):
     ]
 
 
+@pytest.mark.slow
 def test_versions_of_committed_cells_are_those_that_their_studies_give_them_now(committed):
     assert len(committed) > 1000
     differing = committed[committed["version"] != pd.Series(versions(committed))]
     assert differing[["grid", "cell", "version"]].to_numpy().tolist() == []
 
 
+@pytest.mark.slow
 def test_a_measure_a_name_and_a_method_that_are_added_change_no_cell(committed, monkeypatch):
     monkeypatch.setitem(names.MEASURES, "sharpness", 3)
     monkeypatch.setattr(names, "METHODS", (*names.METHODS, "Sharper"))
@@ -96,6 +98,7 @@ def test_a_measure_a_name_and_a_method_that_are_added_change_no_cell(committed, 
     assert load("maddock2024").version("run", {"method": "Sharper"}) == "sharper 7"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "measure", ["hellinger", "workload_error", "risk", "pearson", "log_cluster", "js_divergence"]
 )
@@ -109,6 +112,7 @@ def test_a_later_version_of_a_measure_changes_exactly_the_cells_that_measure_it(
     assert committed[changed != measured]["grid"].unique().tolist() == []
 
 
+@pytest.mark.slow
 def test_every_measure_of_a_study_is_named_in_its_cells_version(committed, monkeypatch):
     """But for notebooks that have no study and say the version themselves: sizes of tables, draws
     of divisions."""

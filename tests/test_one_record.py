@@ -142,6 +142,7 @@ def without(tmp_path_factory):
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("odd", ODD)
 @pytest.mark.parametrize("ending", WRITERS)
 def test_a_release_does_not_show_one_odd_record(ending, odd, without, home, capfd):

@@ -50,6 +50,7 @@ def without(table, position):
     return table.take(np.delete(np.arange(len(table)), position))
 
 
+@pytest.mark.slow
 def test_one_row_less_is_one_row_less_in_one_pile():
     table = people(600)
     assert table.frame.duplicated(keep=False).mean() > 0.3
@@ -247,6 +248,7 @@ def audit(file, prepare, runs):
     return [[score(table) for _ in range(runs)] for table in tables], np.abs(present - absent).sum()
 
 
+@pytest.mark.slow
 def test_the_audit_finds_no_more_than_is_claimed_and_sees_through_a_permutation(file):
     scores, moved = audit(file, by_permutation, 300)
     assert moved > 20 and bound(*scores) > 2.5, (

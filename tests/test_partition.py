@@ -110,6 +110,7 @@ def test_iid_parts_are_equal_and_uniform():
     assert np.abs(together[~np.eye(12, dtype=bool)] - 3 / 11).max() < 0.05
 
 
+@pytest.mark.slow
 def test_quantity_skew_has_the_dirichlets_moments_and_random_rows():
     rng, alpha, clients = stream(2), 2.0, 4
     labels = np.arange(10_000) % 2
@@ -126,6 +127,7 @@ def test_quantity_skew_has_the_dirichlets_moments_and_random_rows():
     assert abs(np.mean(balance) - 0.5) < 0.002 and np.std(balance) < 0.5 / np.sqrt(1_000)
 
 
+@pytest.mark.slow
 def test_label_skew_draws_shares_per_class_independently():
     rng, labels = stream(3), np.repeat(["a", "b"], [6_000, 2_000])
     shares = []

@@ -119,6 +119,7 @@ def divided(frame, key, *, site="", num_clients=3):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("site", ["", "ward"])
 def test_one_person_less_is_at_most_so_many_rows_less(site):
     """Whoever it is and however many rows they have: all that goes is theirs, from one pile, and
@@ -136,6 +137,7 @@ def test_one_person_less_is_at_most_so_many_rows_less(site):
         assert less == [[row for row in pile if row[0] != person] for pile in whole]
 
 
+@pytest.mark.slow
 def test_a_row_beyond_the_limit_has_no_influence():
     frame = many_visits()
     key = your_table.key_of(0, release=False)
@@ -161,6 +163,7 @@ def hockey_stick(p, q, epsilon):
     return float(np.maximum(p - np.exp(epsilon) * q, 0).sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most_rows", [1, 2, 4, 9])
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
 def test_the_budget_of_a_row_gives_a_group_what_was_asked_for(most_rows, epsilon):

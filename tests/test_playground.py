@@ -234,6 +234,7 @@ def test_the_picture_of_measures_puts_the_chosen_method_in_front_of_a_band():
     assert drawn >= {0.1, 0.2}
 
 
+@pytest.mark.slow
 def test_training_makes_the_rows_and_the_columns_that_the_grids_make(home):
     """One run of the grid, then the playground: same values, same synthetic table, nothing trained
     twice."""
@@ -269,6 +270,7 @@ def test_without_ipywidgets_there_is_a_sentence(monkeypatch):
     assert "requirements.lock" in playground.controls(AIM, "smoke")
 
 
+@pytest.mark.slow
 def test_the_controls_show_what_is_chosen_and_train_what_is_not_there(capsys, style):
     plt.close("all")  # those of other tests
     start = AIM._replace(method="Independent")

@@ -363,6 +363,7 @@ def test_two_runs_make_no_box_and_no_band_but_are_drawn_themselves():
     assert fig.axes[0].get_xlabel() == "privacy budget ε"
 
 
+@pytest.mark.slow
 def test_groups_are_ranked_apart_and_published_values_are_hollow_in_the_line_of_their_name():
     lines = [("peers", "A", False, 3.0), ("peers", "A", False, 5.0), ("peers", "A", True, 9.0)]
     lines += [("peers", "B", False, 6.0), ("ours", "C", False, 1.0), ("ours", "D", False, 2.0)]

@@ -142,6 +142,7 @@ def test_sampled_gaussian_agrees_with_opacus_and_rounds_compose_to_one_run():
     assert p.epsilon_of(rounds[:1], 1e-5) < 0.7 * p.epsilon_of(rounds, 1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rate, noise, order",
     [

@@ -26,6 +26,8 @@ from fedsynth_lib.release.deploy import apps
 from fedsynth_lib.release.deploy.processes import environment
 from fedsynth_lib.runs import grid as grids
 
+pytestmark = pytest.mark.slow
+
 RAY = Path(sysconfig.get_path("scripts")) / "ray"
 MOST = 120.0  # seconds until a node is there
 TRIES = 12  # a node gives up where its helpers take 15 s to start, as on a machine with other work

@@ -123,6 +123,7 @@ CHOICES = readings.load_choices()
 RUN = [asked for asked in CHOICES if any(reading.rows for reading in asked.readings)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", CHOICES, ids=lambda asked: asked.choice)
 def test_every_reading_has_committed_rows_or_says_what_it_takes(asked):
     known = committed_rows(asked.work, "paper")
@@ -135,6 +136,7 @@ def test_every_reading_has_committed_rows_or_says_what_it_takes(asked):
             assert set(asked.metrics) <= measured, (reading.name, place)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", RUN, ids=lambda asked: asked.choice)
 def test_the_readings_of_a_choice_meet_in_cells_of_every_exhibit(asked):
     cells = readings.distances(asked, committed_rows(asked.work, "paper"))

@@ -138,6 +138,7 @@ def hits(site: Path, words: str) -> list[list[str]]:
 # --- the site of this repository -----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_first_page_is_small_and_answers_three_questions(ours):
     path = ours / "index.html"
     assert path.stat().st_size <= 150_000
@@ -156,6 +157,7 @@ def test_the_first_page_is_small_and_answers_three_questions(ours):
         assert f'<h2 id="{name}">' in path.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_every_link_leads_to_a_file_and_a_place_in_it(ours):
     pages = {path: Page(path) for path in ours.rglob("*.html")}
     assert len(pages) > 250
@@ -176,6 +178,7 @@ def test_every_link_leads_to_a_file_and_a_place_in_it(ours):
         assert not re.search(r"@import|url\(|https?:", read(ours, f"assets/{name}"))
 
 
+@pytest.mark.slow
 def test_every_table_and_figure_has_a_page_with_a_verdict_and_a_command(ours):
     catalogue = load_catalogue()
     states = pd.read_csv(ROOT / "data/results/exhibits.csv").set_index(["work", "exhibit"])["state"]
@@ -194,6 +197,7 @@ def test_every_table_and_figure_has_a_page_with_a_verdict_and_a_command(ours):
     assert all(f"<td>{escape(title)}</td>" in listed for title in catalogue["title"])
 
 
+@pytest.mark.slow
 def test_a_page_shows_picture_table_reasons_and_claims(ours):
     page = Page(ours / "tables" / "maddock2024_tab2.html")
     cells = pd.read_csv(ROOT / "data/results/cells.csv")
@@ -209,6 +213,7 @@ def test_a_page_shows_picture_table_reasons_and_claims(ours):
     assert "maddock2024.html#c16" in page.text
 
 
+@pytest.mark.slow
 def test_numbers_are_on_the_right_and_texts_on_the_left(ours):
     for number in ("0.61 ± 0.04 (0.62) =", "-3.1e-5", "22 of 36", "1,234", "–", "∞", "12 %", "5 s"):
         assert NUMBER.fullmatch(number), number
@@ -222,6 +227,7 @@ def test_numbers_are_on_the_right_and_texts_on_the_left(ours):
     assert "position: sticky; left: 0" in between(css, "tbody th {", "}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "kind"),
     [
@@ -246,6 +252,7 @@ def test_the_search_finds_methods_tables_claims_and_findings(ours, words, kind):
         assert not anchor or anchor in Page(ours / name).ids, address
 
 
+@pytest.mark.slow
 def test_every_heading_has_a_permalink_and_every_picture_a_text(ours):
     for path in ours.rglob("*.html"):
         page = Page(path)
@@ -257,6 +264,7 @@ def test_every_heading_has_a_permalink_and_every_picture_a_text(ours):
             assert each["loading"] == "lazy"
 
 
+@pytest.mark.slow
 def test_those_who_listen_find_their_way(ours):
     for path in [ours / "index.html", *sorted((ours / "tables").iterdir())[::20]]:
         page = Page(path)
@@ -271,11 +279,13 @@ def test_those_who_listen_find_their_way(ours):
         assert fields == page.text.count("<label>")
 
 
+@pytest.mark.slow
 def test_version_licence_and_citation_are_there(ours):
     text = between(read(ours, "index.html"), 'id="cite"', "</section>")
     assert "MIT licence" in text and "Maddock" in text and "1.0.0" in text
 
 
+@pytest.mark.slow
 def test_findings_are_read_in_full_and_the_first_page_quotes_six(ours):
     stories = between(read(ours, "index.html"), '<ul class="stories">', "</ul>")
     assert stories.count("<h3><a href=") == stories.count("<img ") == 6
@@ -284,6 +294,7 @@ def test_findings_are_read_in_full_and_the_first_page_quotes_six(ours):
     assert 'href="../tables/maddock2024_tab2.html"' in between(work, "private proxy", "</ul>")
 
 
+@pytest.mark.slow
 def test_a_page_of_the_library_shows_signature_parameters_errors_and_source(ours):
     page = Page(ours / "library" / "privacy.html")
     calibrate = between(page.text, '<h2 id="calibrate">', "</section>")
@@ -302,6 +313,7 @@ def test_a_page_of_the_library_shows_signature_parameters_errors_and_source(ours
             assert f'#{name}"><code>{name}</code></a>' in listed
 
 
+@pytest.mark.slow
 def test_pages_of_text_are_linked_from_the_first(ours):
     first = read(ours, "index.html")
     for stem, words in (
@@ -316,6 +328,7 @@ def test_pages_of_text_are_linked_from_the_first(ours):
     assert 'href="library.html"' in first
 
 
+@pytest.mark.slow
 def test_the_page_of_a_work_shows_every_published_value_against_ours(ours):
     for work in WORKS:
         part = between(read(ours, f"works/{work}.html"), 'id="values"', '<h2 id="exhibits"')
@@ -325,6 +338,7 @@ def test_the_page_of_a_work_shows_every_published_value_against_ours(ours):
 # --- small trees ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_best_profile_comes_first_and_stand_ins_are_named_in_words(home):
     for folder in ("smoke", "paper-standin", "quick"):
         draw(home, f"live/{folder}/maddock2024_fig3")
@@ -348,6 +362,7 @@ def test_the_best_profile_comes_first_and_stand_ins_are_named_in_words(home):
     assert "No notebook makes it yet." in read(site, "tables/sattarov2024_fig3.html")
 
 
+@pytest.mark.slow
 def test_tables_come_as_saved_beside_the_published_values(home):
     frame = pd.DataFrame({"a|b": ["1.0 ± 0.1 (2.0) ↕", NASTY], "n": [1.23456, None]})
     save_table(frame, "maddock2024_tab1", profile="paper", data="real", caption=f"Ours, {NASTY}")
@@ -375,6 +390,7 @@ def test_tables_come_as_saved_beside_the_published_values(home):
     assert ">32561<" in read(site, "works/sattarov2024.html")  # stated in the text
 
 
+@pytest.mark.slow
 def test_a_broken_file_is_named_in_one_line_and_the_old_pages_stay(home):
     site = build(home)
     before = {path: path.read_bytes() for path in site.rglob("*.html")}
@@ -399,6 +415,7 @@ def test_nothing_published_or_no_notebook_is_said_and_not_raised(home):
     assert report.refresh().startswith("The report could not be built: ")
 
 
+@pytest.mark.slow
 def test_a_page_of_an_earlier_site_goes_and_a_file_of_a_person_stays(home):
     path = draw(home, "51_seen")
     site = build(home)
@@ -427,6 +444,7 @@ def picture(path: Path, root: Path, **told: str):
     return new_code_cell("save.figure()", outputs=[shown])
 
 
+@pytest.mark.slow
 def test_executed_notebooks_are_pages_and_rendered_only_where_they_changed(home, monkeypatch):
     for folder, text in (("smoke", "small"), ("quick", "larger")):
         cells = [new_markdown_cell(f"## Part {number}\n{text}") for number in range(5)]
@@ -462,6 +480,7 @@ def test_the_search_finds_words_of_a_notebook_and_no_signs_of_html():
     assert found.split() == ["NIST", "k-marginal", "score", "more"]
 
 
+@pytest.mark.slow
 def test_the_text_of_a_picture_reaches_the_page_of_its_notebook_and_its_own(home):
     drawn = draw(home, "maddock2024_fig3")
     alone = draw(home, "42_other")
@@ -486,6 +505,7 @@ def test_the_text_of_a_picture_reaches_the_page_of_its_notebook_and_its_own(home
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lite", [False, True])
 def test_a_portable_site_needs_no_other_file(home, tmp_path_factory, lite):
     draw(home, "maddock2024_fig3")
@@ -527,6 +547,7 @@ def test_formulas_keep_what_they_say():
     assert 'display="block"' in block and "<code>$5</code>" in shown
 
 
+@pytest.mark.slow
 def test_a_run_with_a_failure_ends_with_the_report_of_the_rest(home, capsys):
     write(home, "42_tables", "raise KeyError('x')", exhibits=["maddock2024/tab1"])
     assert runner.main(["--profile", "smoke", "--only", "42"]) == 1

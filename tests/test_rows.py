@@ -83,6 +83,7 @@ def test_a_key_is_the_start_of_sha_256_of_version_and_params():
 # --- committed files -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path",
     sorted(path for profile in ("quick", "paper") for path in (RESULTS / profile).glob("*.csv")),
@@ -268,6 +269,7 @@ def test_rows_that_are_not_committed_are_not_noted(home):
     assert path.parent.name == "quick-own" and rows.digests() == {}
 
 
+@pytest.mark.slow
 def test_files_written_at_the_same_time_are_all_noted(home):
     from concurrent.futures import ThreadPoolExecutor
 

@@ -63,6 +63,7 @@ RULES = (
 FORM = Form((SEX, ADMITTED, DISCHARGED, STATE, ZIP, PARITY, PART, REST, TOTAL), None, (), RULES)
 
 
+@pytest.mark.slow
 def test_all_rules_hold_in_every_synthetic_row(tmp_path):
     real = hospital()
     real.to_csv(tmp_path / "own.csv", index=False)

@@ -34,6 +34,7 @@ with open(os.environ["FEDSYNTH_RUN_LOG"], "a") as log:
         print(json.dumps({"event": "figure", "path": f"figures/live/smoke-standin/{figure}.png"}), file=log)"""
 
 
+@pytest.mark.slow
 def test_a_run_with_a_notebook_that_fails(home, capsys, monkeypatch):
     # A user's own kernel named python3, and a start-up file of theirs, must not be used.
     (home / "user" / "kernels" / "python3").mkdir(parents=True)
@@ -102,6 +103,7 @@ def test_ci_runs_the_notebooks_that_the_default_run_leaves_out():
     assert f"./run_all.sh --profile smoke --only {' '.join(left_out)}" in commands
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_report")
 def test_a_second_run_reuses_the_cells_and_fresh_forgets_those_of_the_chosen(home):
     write(home, "00_a", GRID)
@@ -150,6 +152,7 @@ os.replace("pids.tmp", "pids")
 time.sleep(600)"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "number, status", [(signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -9)]
 )

@@ -139,6 +139,7 @@ def test_questions_share_their_usual_cells():
     ]
 
 
+@pytest.mark.slow
 def test_a_cell_says_what_was_run_and_what_it_spent():
     rows, adult = {}, {"dataset": "adult", "method": "DP-Fed-FinDiff", "seed": 1, "rows": 60}
     for scheme in STUDY.schemes:

@@ -177,6 +177,7 @@ def test_a_method_of_ones_own_cannot_be_named():
         saved.to_bytes(model)
 
 
+@pytest.mark.slow
 def test_a_method_that_no_file_can_name_is_refused_before_anything_is_spent(ward, tmp_path, capsys):
     """A release is paid for when it begins; so what its model cannot be shows before."""
     mine = tmp_path / "mine.py"

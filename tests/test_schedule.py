@@ -100,6 +100,7 @@ wait_for(pathlib.Path("{other}"), "")"""
 LAST = """wait_for(pathlib.Path("../figures/runs/last.json"), "01_b")"""
 
 
+@pytest.mark.slow
 def test_two_notebooks_run_at_the_same_time_and_the_table_keeps_the_reading_order(
     home, capsys, monkeypatch
 ):
@@ -186,6 +187,7 @@ def test_the_warning_comes_before_anything_starts(home, two, capsys, monkeypatch
 # --- one run at a time ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_second_run_in_the_same_checkout_is_refused_and_list_and_check_are_not(home, capsys):
     write(home, "00_busy", "import time; open('begun', 'w'); time.sleep(600)")
     command = [sys.executable, "-m", "fedsynth_lib.bundle.runner"]

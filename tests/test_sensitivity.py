@@ -96,6 +96,7 @@ def test_weight_decay_counts_as_it_is_not_by_its_logarithm():
     assert correlations(rows)["weight_decay"] == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_searches_are_kept_apart_and_other_rows_left_out():
     up = search("fedbn", "adult", full_grid(), lambda c: c["aggregation_interval"])
     down = search("fedbn", "cardio", full_grid(), lambda c: -c["aggregation_interval"])

@@ -31,6 +31,7 @@ def parts_of(table, size=200):
     return [table.take(np.arange(k * size, (k + 1) * size)).frame for k in range(4)]
 
 
+@pytest.mark.slow
 def test_a_copy_gives_its_members_away_and_a_second_sample_nobody(table):
     members, others, reference, second = parts_of(table)
     copied = membership(members, others, reference, members, table.schema, seed=0)
@@ -135,6 +136,7 @@ def test_a_version_is_that_of_the_cells_own_method_and_of_its_measures():
     assert side_by_side.version({"method": "A copy", "brief": True}) == "1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["Independent", "FedBN", "AIM", "DP-Fed-FinDiff", "DP-VAE-BGM"])
 def test_every_release_of_an_entrant_is_inside_its_budget(method):
     key = side_by_side.ENTRANTS[method].key
@@ -174,6 +176,7 @@ def test_the_settings_of_a_work_are_an_entry_of_their_own_with_a_mark():
     assert set(with_detail(frame)["detail"]) == {"as published"}  # as the frontier tells it apart
 
 
+@pytest.mark.slow
 def test_measures_know_a_copy_and_a_second_sample():
     sizes = {"attacks": 20, "judged": SMOKE["judged"], "rows": SMOKE["rows"]}
     found = {}
@@ -236,6 +239,7 @@ def brute_total_variation(real, synthetic, width):
     return np.mean(found)
 
 
+@pytest.mark.slow
 def test_the_field_s_measures_are_those_counted_by_hand(table):
     samples = side_by_side.Prepared(*(table.take(np.arange(k, k + 200)) for k in (0, 200, 400)))
     made = Made(samples.second.frame, {})
@@ -260,6 +264,7 @@ def test_the_field_s_measures_are_those_counted_by_hand(table):
     assert same["sdm_column_shapes"] == same["sdm_column_pair_trends"] == 1
 
 
+@pytest.mark.slow
 def test_trees_have_as_many_leaves_as_serve_the_folds_of_the_synthetic_rows_best():
     samples = side_by_side.prepared("adult", 400, 1)
     made, test, schema = samples.train.frame, samples.test.frame, samples.train.schema
@@ -312,6 +317,7 @@ def test_counting_methods_learn_from_all_rows_and_networks_in_a_declared_number_
     assert asked == {0.2, 1.0, 5.0, 10.0, float("inf")} and side_by_side.DELTA == 1e-5
 
 
+@pytest.mark.slow
 def test_what_networks_are_given_keeps_the_signal_of_their_own_settings():
     cells = side_by_side.WORK.grid("frontier", "paper").cells
     for epsilon in (0.2, 1.0):

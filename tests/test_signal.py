@@ -50,6 +50,7 @@ def test_a_cheaper_training_has_the_smallest_batch_that_is_enough_and_longer_ste
     assert same == PUBLISHED and one == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_is_refused():
     with pytest.raises(BadInput, match="rounds is 0; give 1 to 3000"):
         cheaper(PUBLISHED, 1.0, DELTA, rounds=0)

@@ -74,6 +74,7 @@ def test_a_single_column_has_no_pairs():
     assert found["fidelity"] == found["fidelity_columns"] == found["fidelity_pairs"]
 
 
+@pytest.mark.slow
 def test_five_classifiers_learn_from_like_rows_and_not_from_shuffled_ones():
     train, test = mixed(900), mixed(600, 1)
     good = utility.five_classifiers(train, test, SCHEMA, seed=0)

@@ -125,6 +125,7 @@ def test_a_standin_of_no_rows_is_refused_before_any_work():
         make_standin("adult", epsilon=3.0, rows=0)
 
 
+@pytest.mark.slow
 def test_tables_of_the_same_people_share_one_release():
     """brfss_heart holds the rows of brfss_diabetes: a second sample would cost these people a
     second budget."""

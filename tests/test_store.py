@@ -72,6 +72,7 @@ def test_the_longest_name_of_a_file_can_be_written(home):
     assert (home / ("x" * 255)).read_bytes() == b"1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["runner", "command"])
 def test_a_new_home_gets_notebooks_and_data_of_the_checkout(way, tmp_path, monkeypatch):
     checkout, home = tmp_path / "checkout", tmp_path / "home"

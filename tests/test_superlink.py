@@ -45,6 +45,7 @@ def federation(tmp_path_factory, toy):
         made.stop()
 
 
+@pytest.mark.slow
 def test_behind_a_superlink_the_result_is_the_same_as_in_process(federation, toy, tmp_path):
     """Rows, statement and bytes; not all are in a round, and nodes are in another order."""
     asked = [toy.job.participants(*entry) for entry in toy.job.schedule()]
@@ -75,6 +76,7 @@ def in_order(traffic):
     return sorted(tuple(line.items()) for line in traffic)
 
 
+@pytest.mark.slow
 def test_a_server_that_starts_over_is_refused_by_whom_it_has_asked(federation):
     """The process that refuses is not the one that has answered: a SuperNode keeps what it said."""
     status, details = federation.run(APP, server="starts over")
@@ -82,6 +84,7 @@ def test_a_server_that_starts_over_is_refused_by_whom_it_has_asked(federation):
     assert "client 2: round 1 was answered or left out before, and is answered once" in details
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("study", "lie"),
     [
@@ -108,6 +111,7 @@ def test_a_server_that_lies_gets_nothing_out_of_a_site(federation, tmp_path_fact
         assert sum("round" in line for line in lines) == (study == "fedpgm")
 
 
+@pytest.mark.slow
 def test_a_node_that_leaves_ends_the_run(federation):
     """Between two rounds, and the second asks it. The last test, for the node does not return."""
 

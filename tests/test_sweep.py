@@ -196,6 +196,7 @@ def test_ticks_keep_a_distance_and_both_ends():
     assert fig.axes[0].get_xticks().tolist() == [7]
 
 
+@pytest.mark.slow
 def test_long_legends_stay_inside_and_leave_the_panels_their_height(tmp_path, monkeypatch):
     monkeypatch.setenv("FEDSYNTH_HOME", str(tmp_path))
     rows = pd.concat([made_up(name, [2, 10], [(k,), (k + 1,)]) for k, name in enumerate(ABLATION)])

@@ -112,6 +112,7 @@ def test_locked_digests_are_those_of_the_real_tables_at_hand(monkeypatch):
     assert there <= {key for key, _ in map(LOCKABLE.get, LOCK)}
 
 
+@pytest.mark.slow
 def test_views_that_are_locked_alike_have_one_stand_in(monkeypatch):
     """`at_hand` finds a view by its digest, so that views of one digest must have stand-ins of one
     digest too."""

@@ -187,6 +187,7 @@ def test_three_settings_are_the_runs_of_settings(halves):
     assert table.loc["federated", "kB up"] == pytest.approx(again.bytes_up / 1000)
 
 
+@pytest.mark.slow
 def test_a_sweep_has_every_cell_once_and_its_values_are_those_of_one_run(halves):
     train, holdout, parts = halves
     variants = {"floor": (independent, None), "network": (bn, CONFIG)}

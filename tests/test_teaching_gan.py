@@ -83,6 +83,7 @@ def test_after_the_last_round_the_generator_makes_the_rows_of_the_run(central, t
     assert not made[0].equals(made[3])
 
 
+@pytest.mark.slow
 def test_rounds_of_training_are_counted_after_those_of_the_encoding(table):
     parts, config = promises.thirds(table), fed_ctgan.Config(**SMALL)
     encoder = fed_ctgan.encoder(table.schema, config)

@@ -147,6 +147,7 @@ def test_the_exact_divergence_of_correlated_columns_agrees_with_a_large_sample()
     assert bgm.normal_divergence(50.0, 0.0) == pytest.approx(1.0, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_the_estimate_comes_close(run):
     sizes = Sizes(training=800, evaluation=400, epochs=120, patience=40)
     assert bgm.normal_divergence(2.0, 0.0, sizes=sizes, seed=1) == pytest.approx(0.486, abs=0.06)

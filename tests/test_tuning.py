@@ -122,6 +122,7 @@ def test_random_draws_are_uniform_and_independent():
     assert abs(pairs - 1 / 16) < 4 * (0.06 / 80) ** 0.5
 
 
+@pytest.mark.slow
 def test_the_library_loads_without_optuna():
     code = "import sys, fedsynth_lib.works.tuning; sys.exit('optuna' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
@@ -153,6 +154,7 @@ def test_log_cluster_is_against_a_clients_own_rows_and_as_many_synthetic_ones():
     assert found == pytest.approx([math.log(5 / 36), math.log(1 / 4)])
 
 
+@pytest.mark.slow
 def test_rows_of_a_cell_are_well_formed_and_their_score_is_the_mean_over_clients(toy):
     (cell, *_) = tuning.cells("fedbn", ["adult"], SMALL, seed=5)
     assert cell["divide"] == {} and cell["changes"] == {"generations": 25}

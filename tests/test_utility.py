@@ -89,6 +89,7 @@ def test_rows_of_one_class_score_a_half(train, holdout):
     assert set(utility.auc(only, holdout, SCHEMA, seed=0).values()) == {0.5}
 
 
+@pytest.mark.slow
 def test_constant_rows_score_a_half(train, holdout):
     """Case 47: variances of 0 made naive Bayes NaN. One class, constant inputs, or both; a single
     row has fewer neighbours than the classifier asks for."""
@@ -159,6 +160,7 @@ def many_classes():
     return codes[:600], codes[600:]
 
 
+@pytest.mark.slow
 def test_boosting_of_many_classes_equals_scikit_learn(many_classes):
     train, test = many_classes
     model = GradientBoostingClassifier(n_estimators=100, max_depth=4, random_state=3)

@@ -150,6 +150,7 @@ def test_a_node_with_hardly_a_row_works_or_is_told_its_number_of_rows(table, met
         assert len(found.synthetic) == 100 + number
 
 
+@pytest.mark.slow
 def test_it_learns_how_columns_hang_together(table):
     config = vae_bgm.Config(
         "isolated", training_rounds=1, local_epochs=80, networks=1, batch=100, hidden=32, latent=4

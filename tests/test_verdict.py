@@ -40,6 +40,7 @@ def made():
 # --- what is kept is what the rows say -----------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_kept_verdict_is_that_of_the_committed_rows(rows):
     """Run `./run_all.sh judge` after results, claims or rules have changed. A claim whose cells and
     conditions are those that were resampled is not resampled again."""
@@ -47,6 +48,7 @@ def test_the_kept_verdict_is_that_of_the_committed_rows(rows):
         assert (RESULTS / name).read_text(encoding="utf-8") == again, name
 
 
+@pytest.mark.slow
 def test_a_claim_that_is_resampled_again_comes_to_what_is_kept(rows, monkeypatch):
     monkeypatch.setattr(judges, "kept", lambda digests: {})
     own = rows["maddock2024"]["paper"]
@@ -56,6 +58,7 @@ def test_a_claim_that_is_resampled_again_comes_to_what_is_kept(rows, monkeypatch
     assert again["same"].astype(float).tolist() == before["same"].tolist()
 
 
+@pytest.mark.slow
 def test_a_notebook_takes_what_is_kept_of_the_same_cells_and_judges_others(rows, monkeypatch):
     own = rows["maddock2024"]["paper"]
     again = judges.judged("maddock2024", own, "all_tables", recompute=False).set_index("id")
@@ -144,6 +147,7 @@ def test_a_shrunk_run_shows_numbers_and_gets_no_verdict():
     assert told["fails"].startswith("label_skew, mean_heterogeneity: beta 0.8 < beta 0.1 in 0 of 2")
 
 
+@pytest.mark.slow
 def test_seeds_are_the_fewest_and_the_most_behind_a_claim():
     rows = pd.concat([skew_rows("paper", 2.0).assign(seed=seed) for seed in (0, 1, 2)])
     more = rows[rows["dataset"] == "magic"].assign(seed=3)
@@ -247,6 +251,7 @@ def test_tables_figures_and_values_of_the_works_are_all_there(kept):
     assert len(kept.cells) == values["cells"].sum() + values[APART].sum()
 
 
+@pytest.mark.slow
 def test_an_exhibit_that_no_notebook_makes_is_not_made():
     printed = {each.id: printed_cells(each, NOTHING[each.work]) for each in load_exhibits()}
     shown = headline.states(NOTHING, printed, exhibit_map([]))

@@ -78,6 +78,7 @@ def commit(name: str, cells: list[dict], profile: str = "quick", **values: float
 SEEDS = [{"seed": seed} for seed in range(4)]
 
 
+@pytest.mark.slow
 def test_each_kind_of_agreement_is_counted_and_kept(home, capsys):
     commit("99_exact", SEEDS)
     commit("99_round", SEEDS, s1=0.2 * (1 + 1e-8))
@@ -111,6 +112,7 @@ def test_each_kind_of_agreement_is_counted_and_kept(home, capsys):
     assert "the seed `x`" in text and "99_wrong" in text and "numpy" in text
 
 
+@pytest.mark.slow
 def test_the_record_has_the_latest_of_every_cell_that_is_committed_still(home):
     commit("99_one", SEEDS[:2])
     commit("99_gone", [{"seed": 0, "size": 5}])
@@ -133,6 +135,7 @@ def put(frame, path):
     rows.note_digests([path])
 
 
+@pytest.mark.slow
 def test_where_no_seeds_are_known_one_more_is_computed(home, capsys):
     """0.1 with seed 0 and 0.2 with seed 1, of each of three items: a deviation of 0.07."""
     path = commit("99_lone", [{"seed": 0, "items": 3}])
@@ -144,6 +147,7 @@ def test_where_no_seeds_are_known_one_more_is_computed(home, capsys):
         assert f"{kind}: 99_lone" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_nothing_that_was_kept_counts_and_nothing_of_the_user_is_touched(home, capsys):
     remember({"toy": 1}, lambda: (pd.DataFrame({"value": [5.0]}), {}))
     commit("99_toy", [{"seed": 1}])  # from the cache: 5, where a training gives 0.2
@@ -160,6 +164,7 @@ def test_nothing_that_was_kept_counts_and_nothing_of_the_user_is_touched(home, c
     }
 
 
+@pytest.mark.slow
 def test_a_cell_that_fails_is_different(home, capsys):
     path = commit("99_toy", [{"seed": 0}])
     frame = rows.load_rows(path)
@@ -170,6 +175,7 @@ def test_a_cell_that_fails_is_different(home, capsys):
     assert "it failed: it cannot be done" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_cells_whose_tables_are_not_at_hand_are_left_out_and_the_others_must_pass(
     home, capsys, monkeypatch
 ):
@@ -194,6 +200,7 @@ def test_cells_whose_tables_are_not_at_hand_are_left_out_and_the_others_must_pas
     )
 
 
+@pytest.mark.slow
 def test_it_keeps_to_its_time(home, capsys, monkeypatch):
     monkeypatch.setattr(verify, "STARTING", 8.0)
     path = commit("99_slow", [{"seed": 0}])
@@ -223,6 +230,7 @@ def test_the_order_is_one_of_each_stratum_by_cost_and_then_round_by_round():
     assert drawn == [*first, ("b", "quick"), ("a", "quick"), ("a", "quick")]
 
 
+@pytest.mark.slow
 def test_no_cell_is_begun_that_is_expected_to_take_too_long(home, capsys):
     path = commit("99_long", [{"seed": 0}])
     put(rows.load_rows(path).assign(seconds=39.0), path)
@@ -248,6 +256,7 @@ def test_what_cannot_be_asked_is_said(home):
         recompute.computed_by("my_grid")
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_with_the_table(home):
     commit("99_quick", [{"seed": 0}])
     path = commit("99_slow", [{"seed": 0}])

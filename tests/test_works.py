@@ -52,6 +52,7 @@ def cells_of(profile: str) -> dict[str, list]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", PROFILES)
 def test_the_cells_of_every_grid_are_those_of_the_committed_rows(profile, locked):
     """A cell that is asked for otherwise is another cell: its rows would be computed anew. Where

@@ -46,6 +46,7 @@ def test_it_keeps_every_promise(star, table):
     assert promises.broken(star, table) == {}
 
 
+@pytest.mark.slow
 def test_broken_promises_are_named(star, table):
     def silent(state, client, config, noise, rng):
         return star.client_step(state, client, config, None, rng)

@@ -365,6 +365,7 @@ def test_ignoring_one_column_needs_no_list(home):
     assert read_form(draft_path(home / "own.csv")).ignored == ("1",)
 
 
+@pytest.mark.slow
 def test_the_largest_seed_passes_through_everything(ward):
     made = your_table.synthesize(ward, **ASKED | {"seed": 2**32 - 1}, site="site")
     your_table.write_scores(made)
@@ -433,6 +434,7 @@ def test_a_lesson_takes_a_table_by_an_absolute_path(ward, home):
     assert draft_path(ward).is_file()
 
 
+@pytest.mark.slow
 def test_what_is_made_of_real_rows_is_apart_and_for_its_owner_alone(ward, home):
     patients().to_csv(home / "my table (2).csv", index=False)
     (home / "my table (2).toml").write_text(Form.of(SCHEMA).to_toml())
@@ -579,6 +581,7 @@ def halves(file):
     return table.take(np.arange(150)), table.take(np.arange(150, 300))
 
 
+@pytest.mark.slow
 def test_scores_know_copies_and_constants(file, capsys, monkeypatch):
     """Copied rows are told at once; a single class teaches nothing."""
     train, holdout = halves(file)
@@ -726,6 +729,7 @@ def test_a_rehearsal_without_room_costs_nothing(ward, small_disk):
     assert "paid for" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_a_stopped_release_says_what_it_counts_as(ward, home, tmp_path):
     """Ctrl-C in a process of its own, while the method is at work."""
     method = (ROOT / "notebooks" / "your_method.py").read_text(encoding="utf-8")

@@ -51,8 +51,10 @@ POOLS = (["metric", "dataset", "method"], ["metric", "method"], ["metric"])
 
 
 class Agreement(NamedTuple):
-    """The verdict on a cell, and where it is not exact the number that decides: the worst of its
-    kind."""
+    """The verdict on a cell, and the number that decides where it is not exact.
+
+    It is the worst number of its kind.
+    """
 
     kind: str
     # the measure, with item and node where it has them; or the message of a cell that failed
@@ -67,8 +69,10 @@ class Agreement(NamedTuple):
 
 
 def measured(rows: pd.DataFrame) -> pd.DataFrame:
-    """The numbers of rows that are compared: LABELS (as text), `params`, and `value`; columns in
-    BESIDE become rows."""
+    """Return the numbers of rows that are compared.
+
+    LABELS (as text), `params`, and `value`; columns in BESIDE become rows.
+    """
     parts = [rows[~rows["metric"].isin(MACHINE)]]
     for name in BESIDE:
         own = rows[rows[name].notna()]
@@ -78,12 +82,13 @@ def measured(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 class Spread:
-    """Standard deviations over seeds in the committed rows of one grid and profile, else in those
-    of its work."""
+    """Standard deviations over seeds in the committed rows of one grid and profile.
+
+    Else in those of its work.
+    """
 
     def __init__(self, rows: pd.DataFrame, work: Callable[[], pd.DataFrame] | None = None):
-        """rows: of the grid. work: hands out the rows of all grids of the work; asked only where it
-        is needed."""
+        """Take rows of the grid; `work` returns the rows of all grids of the work where needed."""
         self.rows, self.work = rows, work
 
     @cached_property
@@ -111,7 +116,7 @@ SETTING = [*(name for name in LABELS if name != "seed"), "params"]
 
 
 def variances(rows: pd.DataFrame) -> pd.DataFrame:
-    """SETTING, `count` of seeds and `var` over them."""
+    """Return SETTING, `count` of seeds and `var` over them."""
     found = measured(rows)
     names = {text: seedless(text) for text in found["params"].unique()}
     found["params"] = found["params"].map(names)
@@ -119,7 +124,7 @@ def variances(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def pooled(groups: pd.DataFrame, pool: list[str]) -> pd.DataFrame:
-    """The pool and `var`, pooled over its groups that have several seeds, if these are enough."""
+    """Return the pool and `var`, pooled over its groups that have several seeds, if enough have."""
     several = groups[groups["count"] > 1]
     degrees = several["count"] - 1
     sums = several[pool].assign(degrees=degrees, sum=degrees * several["var"])
@@ -129,7 +134,7 @@ def pooled(groups: pd.DataFrame, pool: list[str]) -> pd.DataFrame:
 
 
 def looked_up(numbers: pd.DataFrame, tables: Sequence[pd.DataFrame]) -> pd.Series:
-    """The variance at each number's place, by the first of the tables that has it."""
+    """Return the variance at each number's place, by the first of the tables that has it."""
     found = pd.Series(np.nan, numbers.index)
     for table in tables:
         keys = [name for name in table if name != "var"]
@@ -138,7 +143,7 @@ def looked_up(numbers: pd.DataFrame, tables: Sequence[pd.DataFrame]) -> pd.Serie
 
 
 def seedless(params: str) -> str:
-    """The params without their seed."""
+    """Return the params without their seed."""
     return canonical({name: value for name, value in read_params(params).items() if name != "seed"})
 
 

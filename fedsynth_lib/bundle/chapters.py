@@ -30,8 +30,9 @@ STATUSES = ("here", "planned", "illustrative")
 
 
 def exhibit_map(notebooks: Sequence[Notebook]) -> pd.DataFrame:
-    """Every numbered exhibit of the five works, in their order, with the notebook that regenerates
-    it.
+    """Return every numbered exhibit of the five works with the notebook that makes it.
+
+    They are in their order.
 
     Columns: work, section, exhibit, kind, title, chapter (of the notebooks), notebook, status.
     status: `here` where one of `notebooks` regenerates the exhibit, `planned` where a later one

@@ -48,8 +48,11 @@ PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_opt
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status: 0 all well, 1 something failed, 2 asked for what cannot be, 130 stopped,
-    141 not read to the end."""
+    """Run a command, and return the exit status.
+
+    0 all well, 1 something failed, 2 asked for what cannot be, 130 stopped, 141 not read to the
+    end.
+    """
     return heard(lambda: _carry_out(arguments))
 
 
@@ -141,7 +144,7 @@ def draft(
         bool, typer.Option("--ask", help="answer the questions here; writes the schema itself")
     ] = False,
 ) -> int:
-    """A first schema of a table, read from its rows: for the eyes of their owner alone.
+    """Read a first schema off the rows of a table: for the eyes of their owner alone.
 
     Prints its path, and what only a person can answer. With --ask the questions are put one by one,
     and the schema is written beside the table.
@@ -225,7 +228,7 @@ def synth(
     recipients: Annotated[str, typer.Option(help="who gets the rows")] = "",
     purpose: Annotated[str, typer.Option(help="what they get them for")] = "",
 ) -> int:
-    """A synthetic table of your own: writes the rows, and what must be said of them.
+    """Make a synthetic table of your own: write the rows, and what must be said of them.
 
     Where no schema is beside the table, a draft of one is written, to be corrected first. Scores
     and pictures follow; they are made with the real rows, without noise, and for you alone, and so
@@ -333,8 +336,10 @@ def check(
 
 
 def _evaluated(made: "your_table.Made") -> int:
-    """Writes scores and pictures of a finished run, whose files are there whatever becomes of
-    these; 1 where one of the two failed."""
+    """Write scores and pictures of a finished run; return 1 where one of the two failed.
+
+    The files of the run are there whatever becomes of these.
+    """
     from fedsynth_lib.release import your_table
 
     status = 0
@@ -365,8 +370,10 @@ def _say(text: str) -> None:
 
 
 def _results() -> Path | None:
-    """Where the user stands; None within the checkout, where results on tables of one's own have a
-    folder that is never committed."""
+    """Return where the user is; None within the checkout.
+
+    There results on tables of one's own have a folder that is never committed.
+    """
     here = Path.cwd()
     return None if is_checkout() and here.is_relative_to(CODE) else here
 
@@ -394,7 +401,7 @@ def ledger(
     population: Annotated[str, typer.Argument(help="all of its releases; empty: totals")] = "",
     own: Annotated[Path | None, typer.Option(help="a site's own folder, for its ledgers")] = None,
 ) -> int:
-    """What has been released about which people."""
+    """Show what has been released about which people."""
     from fedsynth_lib.core import ledger
 
     print(ledger.overview(population, own and own.expanduser().absolute()))
@@ -423,7 +430,10 @@ def site(
 
 @app.command()
 def doctor() -> int:
-    """What this machine has and what a run would use; 1 where a package differs from its lock."""
+    """Show what this machine has and what a run would use.
+
+    The exit status is 1 where a package differs from its lock.
+    """
     from fedsynth_lib.bundle import doctor
 
     return doctor.main()
@@ -440,7 +450,9 @@ def bench(
         bool, typer.Option("--speed", help="instead: speed beside named peers, in one run")
     ] = False,
 ) -> int:
-    """The tables beside the field, with a method file of yours; 1 where it breaks a promise.
+    """Show the tables beside the field with a method file of yours.
+
+    The exit status is 1 where it breaks a promise.
 
     Its promises are checked first, on a few rows, and its claim of epsilon is audited, by at least
     800 runs on two columns; if both hold, it makes a table a seed at epsilon 1, and gets a line. A2

@@ -10,10 +10,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import papermill
+from papermill.clientwrap import PapermillNotebookClient
+from papermill.engines import NBClientEngine, NotebookExecutionManager, papermill_engines
+
+from fedsynth_lib.bundle import report
 from fedsynth_lib.bundle.console import Line, Outcome, explain, read_log, remember
 from fedsynth_lib.bundle.kernels import Kernels
 from fedsynth_lib.bundle.notebooks import Notebook
 from fedsynth_lib.core.store import within, write_atomically
+
+BETWEEN_SAVES = 5.0  # seconds
 
 
 def name_places(executed: Path) -> None:
@@ -26,6 +33,33 @@ def name_places(executed: Path) -> None:
     noted |= {name: within(Path(noted[name])) for name in ("input_path", "output_path")}
     text = json.dumps(notebook, ensure_ascii=False, indent=1) + "\n"
     write_atomically(executed, text.encode())
+
+
+class SparingEngine(NBClientEngine):
+    """Papermill's engine, which saves the copy every few seconds instead of twice a cell.
+
+    To write a notebook with its pictures takes longer than most of its cells.
+    """
+
+    @classmethod
+    def execute_managed_notebook(
+        cls, manager: NotebookExecutionManager, kernel_name: str, **options: Any
+    ) -> None:
+        """Run the cells. Papermill saves once more afterwards, also where a cell has failed."""
+        save = manager.save
+
+        def save_sometimes() -> None:
+            if (manager.now() - manager.last_save_time).total_seconds() > BETWEEN_SAVES:
+                save()
+
+        manager.save = save_sometimes
+        try:
+            super().execute_managed_notebook(manager, kernel_name, **options)
+        finally:
+            manager.save = save
+
+
+papermill_engines.register("sparing", SparingEngine)
 
 
 class Execution(threading.Thread):
@@ -65,9 +99,6 @@ class Execution(threading.Thread):
     def run(self) -> None:
         """Execute the notebook, and keep its error."""
         try:
-            import papermill
-            from papermill.clientwrap import PapermillNotebookClient
-
             # To an Output widget nbclient sends messages on the socket on which it awaits the
             # kernel's reply, and zmq may then never tell that the reply is there. Without this,
             # what a widget shows is an output of its cell.
@@ -78,6 +109,7 @@ class Execution(threading.Thread):
                 parameters=self.given,
                 kernel_name=self.kernels.spec(self.notebook, {"FEDSYNTH_RUN_LOG": str(self.log)}),
                 language="python",
+                engine_name="sparing",
                 progress_bar=False,
                 stderr_file=self.line,
                 start_timeout=300,
@@ -107,5 +139,8 @@ class Execution(threading.Thread):
         self.outcome.finished = datetime.now().isoformat(" ", "minutes")
         vars(self.outcome).update(read_log(self.log))
         remember(self.root, self.notebook.stem, self.outcome)
+        if self.outcome.status == "ok":  # now, while other notebooks run; the report says of errors
+            with contextlib.suppress(Exception):
+                report.notebook_body(self.executed, self.root / "figures" / "report")
         failed = self.outcome.status == "failed"
         return explain(self.notebook, self.error, self.executed) if failed else None

@@ -71,12 +71,15 @@ class Outdated(NamedTuple):
     found: str
 
     def __str__(self) -> str:
+        """Say which value is where, and which one it should be."""
         return f"{self.file}: {self.fact} says {self.said!r}, the rows say {self.found!r}"
 
 
 def load_facts(root: Path | None = None) -> dict[str, Fact]:
-    """All facts by name, from the files of FOLDER. Raises BadInput for a name or an entry that
-    cannot be."""
+    """Read all facts by name, from the files of FOLDER.
+
+    Raises BadInput for a name or an entry that cannot be.
+    """
     facts: dict[str, Fact] = {}
     for path in sorted(((root or project_root()) / FOLDER).glob("*.toml")):
         if path.name in NOT_FACTS:
@@ -101,7 +104,10 @@ class Values(dict):
         self.table = cache(partial(read_table, root or project_root()))
 
     def __missing__(self, name: str) -> str:
-        """Raises BadInput for an unknown name, and where the fact selects no single value."""
+        """Compute the value of a fact.
+
+        Raises BadInput for an unknown name, and where the fact selects no single value.
+        """
         if name not in self.facts:
             raise BadInput(
                 f"there is no fact {name!r} in {FOLDER}: correct the name, or state the fact."
@@ -161,10 +167,10 @@ def selected(fact: Fact, table: pd.DataFrame, query: str) -> pd.DataFrame:
 def put_facts(
     text: str, values: Mapping[str, str], name: str, *, in_json: bool = False
 ) -> tuple[str, list[Outdated]]:
-    """The text with the value of today in every marker, and what changed. name: of the file, for
-    messages.
+    """Put the value of today into every marker; return the text and what changed.
 
-    in_json: the text is a notebook's file, where what is put in must be escaped.
+    name: of the file, for messages. in_json: the text is a notebook's file, where what is put in
+        must be escaped.
     """
     if text.count("<!--=") != len(MARKER.findall(text)):
         raise BadInput(f"{name}: a marker <!--=name--> is not closed by <!--/--> on its own line.")
@@ -184,8 +190,10 @@ def put_facts(
 
 
 def put_between(text: str, begin: str, end: str, block: str, name: str = "README.md") -> str:
-    """A text with the block between the lines `begin` and `end`. Raises BadInput where these are
-    missing."""
+    """Put the block between the lines `begin` and `end` of a text.
+
+    Raises BadInput where these are missing.
+    """
     before, found, rest = text.partition(begin)
     _, closed, after = rest.partition(end)
     if not (found and closed):
@@ -196,7 +204,7 @@ def put_between(text: str, begin: str, end: str, block: str, name: str = "README
 
 
 def texts(root: Path | None = None) -> list[Path]:
-    """The files whose markers are filled."""
+    """Return the files whose markers are filled."""
     root = root or project_root()
     found = [
         *(root / name for name in ("README.md", "ARTIFACT.md")),
@@ -235,7 +243,10 @@ def refresh_headline(*, write: bool = True) -> list[str]:
 
 
 def check_kind(fact: Fact) -> None:
-    """Raises BadInput unless the fact says in exactly one way where its value comes from."""
+    """Check that the fact says in exactly one way where its value comes from.
+
+    Raises BadInput where it does not.
+    """
     counted = fact.reduce in COUNTED
     troubles = {
         "needs exactly one of `from` and `value`": bool(fact.source) == (fact.value is not None),

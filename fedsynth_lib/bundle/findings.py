@@ -25,8 +25,10 @@ ITEMS = {f"- {name.capitalize()}:": name for name in (*COLUMNS[3:], QUOTED)}
 
 
 def findings(path: Path | None = None, *, quoted: bool = False) -> pd.DataFrame:
-    """The findings, in order: COLUMNS, as text without links and markers; with `quoted` also
-    QUOTED. Raises BadInput for an incomplete one."""
+    """Read the findings, in order: COLUMNS, as text without links and markers.
+
+    With `quoted` also QUOTED. Raises BadInput for an incomplete one.
+    """
     columns = [*COLUMNS, QUOTED] if quoted else COLUMNS
     found: list[dict[str, str]] = []
     for work, _, lines in _sections(path):
@@ -52,8 +54,10 @@ def findings(path: Path | None = None, *, quoted: bool = False) -> pd.DataFrame:
 
 
 def deviations(path: Path | None = None) -> pd.DataFrame:
-    """What this bundle does otherwise than a work: DEVIATION_COLUMNS; kind is the heading above the
-    table."""
+    """Read what this bundle does otherwise than a work: DEVIATION_COLUMNS.
+
+    kind is the heading above the table.
+    """
     found = []
     for work, kind, lines in _sections(path):
         rows = [
@@ -70,8 +74,10 @@ def deviations(path: Path | None = None) -> pd.DataFrame:
 
 
 def plain(text: str) -> str:
-    """Markdown as a reader sees it: the values of facts without markers, the words of links without
-    addresses."""
+    """Return Markdown as a reader sees it.
+
+    The values of facts without markers, the words of links without addresses.
+    """
     text = MARKER.sub(lambda marker: marker["said"], text)
     return re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
 
@@ -91,7 +97,7 @@ def _sections(path: Path | None) -> list[tuple[str, str, list[str]]]:
 
 
 def _check(line: dict[str, str]) -> None:
-    """Raises BadInput unless a finding has all its parts."""
+    """Check that a finding has all its parts; raise BadInput where it lacks one."""
     where = f"findings.md, {line['work']}: the finding {line['headline']!r}"
     if empty := [name for name in COLUMNS if not line[name] and name != MAY_LACK]:
         raise BadInput(f"{where} has no {empty[0]}.")

@@ -1,5 +1,6 @@
-"""The verdict on five works, from committed rows and from what is published: tables and figures
-made, published values met, claims that hold.
+"""The verdict on five works, from committed rows and from what is published.
+
+It counts tables and figures made, published values met, claims that hold.
 
 `./run_all.sh judge` computes it and keeps it beside the rows: `data/results/cells.csv` has a line
 for each published value, `claims.csv` for each claim, `exhibits.csv` for each table and figure,
@@ -56,8 +57,11 @@ README_COLUMNS = [
 
 
 class Verdict(NamedTuple):
-    """exhibits: each table and figure. counts: each file of published values, counted. claims: each
-    claim. cells: each published value beside ours."""
+    """The verdict as tables.
+
+    exhibits: each table and figure. counts: each file of published values, counted. claims: each
+        claim. cells: each published value beside ours.
+    """
 
     exhibits: pd.DataFrame
     counts: pd.DataFrame
@@ -83,7 +87,7 @@ def write(exhibit_map: pd.DataFrame) -> list[str]:
 
 
 def computed(rows: AllRows, exhibit_map: pd.DataFrame) -> Iterator[tuple[str, str]]:
-    """What `write` writes, with the names of the files; last what takes longest."""
+    """Compute what `write` writes, with the names of the files; last what takes longest."""
 
     def as_text(table: pd.DataFrame, digits: int = 5) -> str:
         return table.to_csv(index=False, float_format=f"%.{digits}g", lineterminator="\n")
@@ -102,6 +106,7 @@ def computed(rows: AllRows, exhibit_map: pd.DataFrame) -> Iterator[tuple[str, st
 
 
 def all_rows() -> AllRows:
+    """Read the rows of all works, by work and profile."""
     return {
         work: {profile: committed_rows(work, profile) for profile in FULLEST_FIRST}
         for work in WORKS
@@ -137,8 +142,11 @@ def with_keys(cells: pd.DataFrame) -> pd.DataFrame:
 def states(
     rows: AllRows, printed: Mapping[str, pd.DataFrame], exhibit_map: pd.DataFrame
 ) -> pd.DataFrame:
-    """Every table and figure that a run can make, in the order of the catalogues: work, exhibit,
-    title, notebook, state (`exhibits.STATES`), and `missing`, in words, to be in full."""
+    """Return every table and figure that a run can make, with its state.
+
+    In the order of the catalogues: work, exhibit, title, notebook, state (`exhibits.STATES`), and
+    `missing`, in words, to be in full.
+    """
     made = exhibit_map[exhibit_map["notebook"] != ""].groupby(["work", "exhibit"])["notebook"]
     made_by = made.agg(", ".join)
     titles = exhibit_map.drop_duplicates(["work", "exhibit"]).set_index(["work", "exhibit"])
@@ -161,22 +169,27 @@ def states(
 
 
 def kept(name: str) -> pd.DataFrame:
-    """Read a file that `write` made. A column of texts, as all of KEYS are, has "" where a text is
-    missing."""
+    """Read a file that `write` made.
+
+    A column of texts, as all of KEYS are, has "" where a text is missing.
+    """
     table = pd.read_csv(project_root() / "data" / "results" / name, dtype=dict.fromkeys(KEYS, str))
     texts = table.select_dtypes(object)
     return table.fillna(dict.fromkeys(texts, ""))
 
 
 def gathered() -> Verdict:
-    """The verdict as it is kept."""
+    """Read the verdict as it is kept."""
     cells = kept("cells.csv")
     return Verdict(kept("exhibits.csv"), counted(cells), claims_judged(judges.stored()), cells)
 
 
 def counted(cells: pd.DataFrame) -> pd.DataFrame:
-    """Every file of published values, counted: work, exhibit, `exhibits.counts`, and why ours are
-    missing where no rows are kept. cells: of `cells_beside`."""
+    """Count every file of published values.
+
+    work, exhibit, `exhibits.counts`, and why ours are missing where no rows are kept. cells: of
+    `cells_beside`.
+    """
     groups = {place: own for place, own in cells.groupby(["work", "exhibit"])}
     lines = []
     for each in load_exhibits():
@@ -207,8 +220,11 @@ def claims_judged(told: pd.DataFrame) -> pd.DataFrame:
 
 
 def headline(verdict: Verdict) -> pd.DataFrame:
-    """One line for each work: tables and figures by state, published values by verdict, claims by
-    outcome, and how many of each."""
+    """Return one line for each work.
+
+    Tables and figures by state, published values by verdict, claims by outcome, and how many of
+    each.
+    """
     lines = {}
     for work in WORKS:
         shown, values, claims = (table[table["work"] == work] for table in verdict[:3])

@@ -1,5 +1,6 @@
-"""Cells of committed grids computed again from their params: which function a grid's cells are made
-by, and what a worker answers.
+"""Cells of committed grids computed again from their params.
+
+It says which function a grid's cells are made by, and what a worker answers.
 
 The worker is a process of its own, so that a cell can be stopped, and so that its FEDSYNTH_HOME can
 be a folder that links the data and has an empty cache: nothing that an earlier run kept is found,
@@ -20,8 +21,9 @@ from fedsynth_lib.runs.rows import read_params
 
 
 def computed_by(grid: str) -> str:
-    """What computes the cells of a grid, as a work declares it: `work.kind` or `module:function`;
-    empty where they follow from rows of other grids.
+    """Return what computes the cells of a grid, as a work declares it.
+
+    `work.kind` or `module:function`; empty where they follow from rows of other grids.
 
     Raises BadInput for a grid that no work declares.
     """
@@ -35,7 +37,7 @@ def computed_by(grid: str) -> str:
 
 
 def function_of(text: str) -> Callable:
-    """The function that `work.kind` or `module:function` names."""
+    """Return the function that `work.kind` or `module:function` names."""
     module, _, name = text.partition(":")
     if not name:
         work, _, kind = text.partition(".")
@@ -44,7 +46,7 @@ def function_of(text: str) -> Callable:
 
 
 def asked_for(function: Callable, params: str) -> dict[str, Any]:
-    """What a cell gave to its function: its params, less the defaults that were filled in."""
+    """Return what a cell gave to its function: its params, less the defaults filled in."""
     defaults = {p.name: p.default for p in inspect.signature(function).parameters.values()}
     return {
         name: v
@@ -54,8 +56,10 @@ def asked_for(function: Callable, params: str) -> dict[str, Any]:
 
 
 def bare_home(home: Path, root: Path) -> Path:
-    """`home` as a project folder with the data of `root`, linked, but no results and an empty
-    cache."""
+    """Make `home` a project folder with the data of `root`, linked, and an empty cache.
+
+    It has no results.
+    """
     source = root.resolve() / "data"
     (home / "data").mkdir(parents=True)
     (source / "raw").mkdir(parents=True, exist_ok=True)  # tables that are fetched stay
@@ -66,7 +70,7 @@ def bare_home(home: Path, root: Path) -> Path:
 
 
 def answer(task: Mapping[str, str]) -> dict[str, Any]:
-    """The answer to a task (grid, function, profile, cell, params, version).
+    """Answer a task (grid, function, profile, cell, params, version).
 
     `rows`; or `error`, a message; or `lacking`: the table that the cell is of cannot be had here.
     """

@@ -125,7 +125,7 @@ class Site:
         self.environment.globals["m"] = self.environment.get_template("macros.html").module
 
     def file(self, path: Path) -> str:
-        """The address of a file, from the root of the site."""
+        """Return the address of a file, from the root of the site."""
         if self.portable:
             copy = self.folder / "files" / path.relative_to(project_root())
             if not same_time(copy, path):
@@ -135,7 +135,7 @@ class Site:
         return quote(Path(os.path.relpath(path, self.folder)).as_posix())
 
     def thumbnail(self, path: Path) -> str:
-        """The address of a small copy of a picture."""
+        """Return the address of a small copy of a picture."""
         name = f"{path.parent.name}_{path.stem}.webp"
         small = self.folder / "thumbnails" / name
         if not same_time(small, path):
@@ -146,17 +146,6 @@ class Site:
             picture.save(small)
             os.utime(small, ns=(path.stat().st_mtime_ns,) * 2)
         return f"thumbnails/{quote(name)}"
-
-    def without_pictures(self, body: str) -> str:
-        """The body of a notebook, with its pictures in files of their own."""
-
-        def moved(found: re.Match[str]) -> str:
-            content = b64decode(found[2])
-            name = f"pictures/{sha256(content).hexdigest()[:20]}.{found[1]}"
-            write_atomically(self.folder / name, content)
-            return f'src="../{name}"'
-
-        return re.sub(r'src="data:image/(png|jpeg);base64,([^"]+)"', moved, body)
 
     def add(self, address: str, template: str, title: str, **context: Any) -> None:
         """Make a page. The search finds its `parts`: (title, kind, anchor, text)."""
@@ -179,8 +168,10 @@ class Site:
         return f"{root}{self.file(path)}{mark}{anchor}" if path.is_file() else None
 
     def write(self) -> Path:
-        """Write all pages and what they need, and delete pages of an earlier site; the first
-        page."""
+        """Write all pages and what they need; return the first page.
+
+        Pages of an earlier site are deleted.
+        """
         for name in ASSETS:
             write_atomically(self.folder / "assets" / name, (TEMPLATES / name).read_bytes())
         script = (
@@ -231,7 +222,7 @@ def picture_size(path: Path) -> tuple[int, int]:
 def results(
     site: Site, files: Mapping[str, Mapping[str, Path]], title: str, executed: Executed
 ) -> list[Result]:
-    """A result in every profile that has it, the best first."""
+    """Return a result in every profile that has it, the best first."""
     return [
         Result(
             folder,
@@ -245,6 +236,7 @@ def results(
 
 
 def best_picture(files: Mapping[str, Mapping[str, Path]]) -> Path | None:
+    """Return the picture of the best profile that has one."""
     return next((own[".png"] for own in files.values() if ".png" in own), None)
 
 
@@ -263,6 +255,7 @@ class Material(NamedTuple):
 
     @classmethod
     def gather(cls) -> "Material":
+        """Gather all that the pages show."""
         notebooks = read_notebooks(project_root() / "notebooks")
         exhibits = exhibit_map(notebooks).assign(
             id=lambda table: table["work"] + "/" + table["exhibit"]
@@ -282,19 +275,19 @@ class Material(NamedTuple):
         return self.exhibits[self.exhibits["status"] != "illustrative"].drop_duplicates("id")
 
     def loose(self, site: Site) -> list[str]:
-        """The results that belong to no table or figure of a work."""
+        """Return the results that belong to no table or figure of a work."""
         numbered = set(self.exhibits["work"] + "_" + self.exhibits["exhibit"])
         return [each for each in self.found if not {each, place_of(site, each)} & numbered]
 
     def maker(self, name: str) -> str:
-        """The notebook that made a result; empty where it is unknown."""
+        """Return the notebook that made a result; empty where it is unknown."""
         number = name.partition("_")[0]
         by_number = (each.stem for each in self.notebooks if each.stem.startswith(f"{number}_"))
         return self.executed.made_by.get(name) or next(by_number, "")
 
 
 def place_of(site: Site, name: str) -> str:
-    """The table or figure whose page shows a result."""
+    """Return the table or figure whose page shows a result."""
     return site.targets[name].partition("/")[2].partition(".html")[0]
 
 
@@ -329,7 +322,10 @@ def build(folder: Path | None = None, *, portable: bool = False) -> Path:
 
 
 def exhibit_page(site: Site, material: Material, each: Any, further: Sequence[str]) -> None:
-    """A table or figure of a work: verdict, picture, table, reasons, claims, files, command."""
+    """Make the page of a table or figure of a work.
+
+    It has verdict, picture, table, reasons, claims, files, command.
+    """
     name, label = f"{each.work}_{each.exhibit}", f"{each.kind.capitalize()} {each.number}"
     title = f"{label} of {each.work}: {each.title}"
     own = material.verdict.of(each.work).at(each.exhibit)
@@ -387,10 +383,12 @@ def exhibit_page(site: Site, material: Material, each: Any, further: Sequence[st
 
 
 def command_of(stems: Sequence[str]) -> str:
+    """Return the command that runs these notebooks; empty without any."""
     return f"./run_all.sh --only {','.join(stem[:2] for stem in stems)}" if stems else ""
 
 
 def further_title(name: str, other: str) -> str:
+    """Return the title of a further result of a table or figure."""
     ending = other.removeprefix(name)
     return ENDINGS.get(ending, ending.replace("_", " ").strip()).capitalize()
 
@@ -406,7 +404,7 @@ def cards(site: Site, material: Material, names: Sequence[str]) -> list[dict[str
 
 
 def result_page(site: Site, material: Material, name: str) -> None:
-    """A table or figure of ours that no work has under a number."""
+    """Make the page of a table or figure of ours that no work has under a number."""
     shown = results(site, material.found[name], name, material.executed)
     table, stem = shown[0].table or Table("", [], []), material.maker(name)
     title = re.split(r"[:;.](?= )", table.caption)[0] or name.replace("_", " ")
@@ -424,7 +422,10 @@ def result_page(site: Site, material: Material, name: str) -> None:
 
 
 def work_page(site: Site, material: Material, work: str) -> None:
-    """A work: sentence, its tables and figures, claims, findings and differences."""
+    """Make the page of a work.
+
+    It has a sentence, its tables and figures, claims, findings and differences.
+    """
     own, name = material.verdict.of(work), f"90_against_published_{work}"
     notes = article(site, FINDINGS, "../", f"## {work}\n")
     values = load_values(work, excluded=True)
@@ -458,7 +459,10 @@ def work_page(site: Site, material: Material, work: str) -> None:
 
 
 def article(site: Site, name: str, root: str, section: str) -> Markup:
-    """A section of a Markdown file of the project as HTML, whose headings are one level higher."""
+    """Return a section of a Markdown file of the project as HTML.
+
+    Its headings are one level higher.
+    """
     path = next(base / name for base in (project_root(), CODE) if (base / name).is_file())
     text = path.read_text(encoding="utf-8").partition(section)[2].partition("\n## ")[0]
     text = MARKER.sub(lambda marker: marker["said"], text)
@@ -468,7 +472,7 @@ def article(site: Site, name: str, root: str, section: str) -> Markup:
 
 
 def finding_parts(material: Material, work: str, notes: str) -> list[tuple[str, str, str, str]]:
-    """What the search finds of the findings of a work, with the anchor of each."""
+    """Return what the search finds of the findings of a work, with the anchor of each."""
     anchors = {plain(heading.text): f"#{heading.id}" for heading in contents(notes)}
     own = material.findings[material.findings["work"] == work]
     return [
@@ -478,11 +482,12 @@ def finding_parts(material: Material, work: str, notes: str) -> list[tuple[str, 
 
 
 def plain(text: str) -> str:
+    """Return the letters and digits of a text alone, to compare headings."""
     return re.sub(r"\W|&\w+;", "", text)
 
 
 def gallery(site: Site, material: Material, work: str) -> list[dict[str, Any]]:
-    """The cards of a work's tables and figures."""
+    """Return the cards of a work's tables and figures."""
     rows, own = material.makeable(), material.verdict.of(work)
     states = own.exhibits.set_index("exhibit")["state"]
     made = rows[rows["work"] == work].assign(name=lambda table: f"{work}_" + table["exhibit"])
@@ -496,22 +501,14 @@ def gallery(site: Site, material: Material, work: str) -> list[dict[str, Any]]:
 
 
 def notebook_page(site: Site, material: Material, stem: str, source: Path) -> None:
-    """The executed notebook as a page. What nbconvert makes of it is kept as long as the notebook
-    is the same."""
-    kept = site.folder / ".bodies" / stem
-    digest = sha256(source.read_bytes() + Path(__file__).with_name("report_pages.py").read_bytes())
-    first, _, body = (
-        kept.read_text(encoding="utf-8").partition("\n") if kept.is_file() else ("",) * 3
-    )
-    if first != digest.hexdigest():
-        try:
-            body = site.without_pictures(body_of(source)).replace(f"{project_root()}/", "")
-        except Exception as error:  # half written by another run
-            site.targets.pop(stem)
-            said = f"{source} cannot be shown as a page ({type(error).__name__})."
-            print(f"run_all.sh: {said}", file=sys.stderr)
-            return
-        write_atomically(kept, f"{digest.hexdigest()}\n{body}".encode())
+    """Make a page of the executed notebook."""
+    try:
+        body = notebook_body(source, site.folder)
+    except Exception as error:  # half written by another run
+        site.targets.pop(stem)
+        said = f"{source} cannot be shown as a page ({type(error).__name__})."
+        print(f"run_all.sh: {said}", file=sys.stderr)
+        return
     body = relink(body, partial(site.links, project_root() / "notebooks", "../"))
     title = next((each.title for each in material.notebooks if each.stem == stem), stem)
     site.add(
@@ -524,15 +521,42 @@ def notebook_page(site: Site, material: Material, stem: str, source: Path) -> No
     )
 
 
+def notebook_body(source: Path, folder: Path) -> str:
+    """Convert an executed notebook by nbconvert; kept as long as the notebook is the same.
+
+    Its pictures become files of the site in `folder`.
+    """
+    kept = folder / ".bodies" / source.parent.name / source.stem
+    digest = sha256(source.read_bytes() + Path(__file__).with_name("report_pages.py").read_bytes())
+    if kept.is_file():
+        first, _, body = kept.read_text(encoding="utf-8").partition("\n")
+        if first == digest.hexdigest():
+            return body
+
+    def moved(found: re.Match[str]) -> str:
+        content = b64decode(found[2])
+        name = f"pictures/{sha256(content).hexdigest()[:20]}.{found[1]}"
+        write_atomically(folder / name, content)
+        return f'src="../{name}"'
+
+    body = re.sub(r'src="data:image/(png|jpeg);base64,([^"]+)"', moved, body_of(source))
+    body = body.replace(f"{project_root()}/", "")
+    write_atomically(kept, f"{digest.hexdigest()}\n{body}".encode())
+    return body
+
+
 def notebook_text(body: str) -> str:
-    """What the search finds of a notebook: its headings, and the words of its prose, each once."""
+    """Return what the search finds of a notebook.
+
+    Its headings, and the words of its prose, each once.
+    """
     prose = " ".join(re.findall(r"(?s)<(?:p|li|td)>(.*?)</(?:p|li|td)>", body))
     names = re.findall(r"[A-Za-z][\w-]{3,}", unescape(re.sub("<[^>]+>", " ", prose)))
     return " ".join([*(each.text for each in contents(body)), *dict.fromkeys(names)])
 
 
 def list_pages(site: Site, material: Material) -> None:
-    """The lists: methods, notebooks, and tables and figures that no work has."""
+    """Make the lists: methods, notebooks, and tables and figures that no work has."""
     last = read_last(project_root())
     notes = article(site, FINDINGS, "", "## all methods\n")
     parts = [
@@ -587,7 +611,7 @@ def text_pages(site: Site) -> None:
 
 
 def library_pages(site: Site) -> None:
-    """The public names of the library: a page for each room, and the list of all."""
+    """Make a page for each room with its public names, and the list of all."""
     rooms = {f"library/{room.lower().replace(' ', '_')}.html": room for room in ROOMS}
     found = {address: documented_names(room) for address, room in rooms.items()}
     for address, room in rooms.items():
@@ -600,19 +624,19 @@ def library_pages(site: Site) -> None:
 
 
 def code_marked(text: str) -> Markup:
-    """A text in which what stands between backticks is code."""
+    """Return a text in which what is between backticks is code."""
     return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 def unfinished(last: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The notebooks whose last run failed or was stopped."""
+    """Return the notebooks whose last run failed or was stopped."""
     return [
         stem for stem, end in sorted(last.items()) if end.get("status") in ("failed", "stopped")
     ]
 
 
 def first_page(site: Site, material: Material) -> None:
-    """The first page: three answers, and where to read on."""
+    """Make the first page: three answers, and where to read on."""
     releases = words.unprotected()
     benchmarks = {
         name: pd.read_csv(files[".csv"])
@@ -669,8 +693,10 @@ def first_page(site: Site, material: Material) -> None:
 def benchmark_rows(
     table: pd.DataFrame, scores: Sequence[str], clients: int
 ) -> dict[str, list[list[str]]]:
-    """Group, ours first -> its lines: method, epsilon, trust model, scores. Groups are not ranked
-    together."""
+    """Return lines by group, ours first: method, epsilon, trust model, scores.
+
+    Groups are not ranked together.
+    """
     texts = {score: words.scores(table, score) for score in scores}
     shown = table.assign(**texts, ε=table["ε"].map("{:g}".format, na_action="ignore").fillna(""))
     kept = shown[table["clients"].isin((1, clients)) & (pd.DataFrame(texts) != "").any(axis=1)]
@@ -686,14 +712,14 @@ def benchmark_rows(
 def quoted_picture(
     site: Site, material: Material, each: Mapping[str, str]
 ) -> dict[str, Any] | None:
-    """The picture that a finding names for the first page."""
+    """Return the picture that a finding names for the first page."""
     name = re.search(r"picture (\S+)", each[QUOTED])
     known = name and best_picture(material.found.get(name[1], {}))
     return cards(site, material, [name[1]])[0] if known else None
 
 
 def anchor_of(site: Site, headline: str) -> str:
-    """The address of a finding."""
+    """Return the address of a finding."""
     return next(
         address
         for title, kind, address, _ in site.entries
@@ -702,8 +728,10 @@ def anchor_of(site: Site, headline: str) -> str:
 
 
 def refresh(folder: Path | None = None, *, portable: bool = False) -> str:
-    """Build the site; one line that says where it is, or why the old one stays. Nothing is
-    raised."""
+    """Build the site, and say where it is, or why the old one stays.
+
+    Nothing is raised.
+    """
     try:
         return f"The report: {build(folder, portable=portable)}"
     except Exception as error:

@@ -65,7 +65,7 @@ ROOMS: dict[str, dict[str, str]] = {
 
 @cache
 def names(room: str) -> list[dict[str, Any]]:
-    """The names of a room of ROOMS, in their order."""
+    """Return the names of a room of ROOMS, in their order."""
     return [
         documented(f"fedsynth_lib.{module}", name)
         for module, listed in ROOMS[room].items()
@@ -116,12 +116,12 @@ def documented(module: str, name: str) -> dict[str, Any]:
 
 
 def written(annotation: Any) -> str:
-    """A type as a reader writes it: without the modules that it is from."""
+    """Write a type as a reader writes it: without the modules that it is from."""
     if annotation in (inspect.Parameter.empty, None):
         return ""
     return re.sub(r"\b(?:\w+\.)+(?=\w)", "", inspect.formatannotation(annotation))
 
 
 def tidy(text: str) -> str:
-    """A text on one line."""
+    """Put a text on one line."""
     return " ".join(text.split())

@@ -50,7 +50,7 @@ class Table:
 
 
 def read_csv(path: Path) -> pd.DataFrame:
-    """A CSV as text; BadInput for a file that is not a table."""
+    """Read a CSV as text; BadInput for a file that is not a table."""
     try:
         return pd.read_csv(path, dtype=str, keep_default_na=False)
     except ValueError as error:
@@ -73,13 +73,13 @@ def read_table(files: Mapping[str, Path], title: str) -> Table:
 
 
 def column_name(name: str) -> str:
-    """The head of a column: a measure with its unit and an arrow towards better."""
+    """Return the head of a column: a measure with its unit and an arrow towards better."""
     first, _, rest = name.partition(" ")
     return f"{axis_label(first)} {rest}".strip() if first in MEASURES else name.replace("_", " ")
 
 
 def published_table(values: pd.DataFrame, title: str) -> Table:
-    """The published values of one table, a line each, with the notes on them."""
+    """Return the published values of one table, a line each, with the notes on them."""
     columns = [*KEYS, "printed", "std", "significance", "note"]
     shown = values[columns].map(
         lambda entry: f"{entry:g}" if isinstance(entry, float) else str(entry), na_action="ignore"
@@ -91,8 +91,10 @@ def published_table(values: pd.DataFrame, title: str) -> Table:
 
 
 def find_results() -> Found:
-    """Every figure and table in the folders of the profiles, by its name without suffix; the best
-    profile first, and real tables before stand-ins."""
+    """Find every figure and table in the folders of the profiles, by its name without suffix.
+
+    The best profile is first, and real tables before stand-ins.
+    """
     found: Found = {}
     for data in ("real", "standin"):
         for profile in reversed(PROFILES):
@@ -118,7 +120,7 @@ class Executed(NamedTuple):
 
 
 def find_executed() -> Executed:
-    """The executed notebooks; one that is half written shows nothing."""
+    """Find the executed notebooks; one that is half written shows nothing."""
     root, found = project_root(), Executed({}, {}, {})
     for profile in reversed(PROFILES):
         for path in sorted((root / "figures" / "executed" / profile).glob("*.ipynb")):

@@ -1,5 +1,7 @@
-"""Executed notebooks and Markdown as HTML that needs no network: formulas are MathML, which a
-browser draws by itself, instead of LaTeX for a MathJax from elsewhere."""
+"""Executed notebooks and Markdown as HTML that needs no network.
+
+Formulas are MathML, which a browser draws by itself, instead of LaTeX for a MathJax from elsewhere.
+"""
 
 import re
 from collections.abc import Callable, Iterable
@@ -32,9 +34,11 @@ class Formulas(IPythonRenderer):
     """Markdown to HTML, with formulas in MathML."""
 
     def block_math(self, body: str) -> str:
+        """Write a formula on a line of its own."""
         return convert(body, display="block")
 
     def inline_math(self, body: str) -> str:
+        """Write a formula within a line."""
         return convert(body)
 
 
@@ -52,26 +56,32 @@ class Pages(HTMLExporter):
         super().__init__(**options)
 
     def default_filters(self) -> Iterable[tuple[str, Any]]:
+        """Return nbconvert's filters, with the two that are replaced."""
         yield from super().default_filters()
         yield "highlight_code", Highlight2HTML(pygments_lexer="ipython3", parent=self)
         yield "clean_html", lambda code: code
 
     def body(self, notebook: nbformat.NotebookNode) -> str:
+        """Return the body of a page."""
         return TemplateExporter.from_notebook_node(self, notebook)[0]
 
     @pass_context
     def markdown2html(self, context: Any, source: str) -> str:
+        """Convert Markdown, with its formulas as MathML."""
         return MarkdownWithMath(renderer=Formulas(escape=False)).render(source)
 
 
 @cache
 def pages() -> Pages:
-    """The exporter, which reads its templates once."""
+    """Return the exporter, which reads its templates once."""
     return Pages()
 
 
 def body_of(notebook: Path) -> str:
-    """The executed notebook as HTML. A picture without a text is named by the heading above it."""
+    """Convert the executed notebook to HTML.
+
+    A picture without a text is named by the heading above it.
+    """
     document, heading = nbformat.read(notebook, as_version=4), notebook.stem
     for cell in document.cells:
         if cell.cell_type == "markdown":
@@ -113,13 +123,13 @@ def tidy(html: str) -> str:
 
 
 def contents(html: str) -> list[Heading]:
-    """The headings of the second and third level that `tidy` left, for a table of contents."""
+    """Return the headings of the second and third level that `tidy` left, for a list of them."""
     found = re.findall(r'(?s)<h([23]) id="([^"]+)">(.*?)<a class="permalink"', html)
     return [Heading(int(level), name, re.sub("<[^>]+>", "", text)) for level, name, text in found]
 
 
 def relink(html: str, target: Callable[[str], str | None]) -> str:
-    """The HTML with other addresses in its links within the project; None makes a link text."""
+    """Put other addresses into links within the project; None makes a link text."""
 
     def changed(found: re.Match[str]) -> str:
         address = found[1]

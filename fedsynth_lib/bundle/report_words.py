@@ -1,5 +1,8 @@
-"""The sentences of the report that are computed: whether works, tables, figures and claims
-reproduce, which method leads, and what leaves a client without noise."""
+"""The sentences of the report that are computed.
+
+Whether works, tables, figures and claims reproduce, which method leads, and what leaves a client
+without noise.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -50,6 +53,7 @@ class Verdict(NamedTuple):
 
     @classmethod
     def read(cls) -> "Verdict":
+        """Read the verdict as it is kept."""
         cells = headline.kept("cells.csv")
         claims = headline.claims_judged(judges.stored()).rename(
             columns={"on published values": "on_published"}
@@ -60,6 +64,7 @@ class Verdict(NamedTuple):
         )
 
     def of(self, work: str) -> "Verdict":
+        """Return the part about a work."""
         return Verdict(*(table[table["work"] == work] for table in self))
 
     def at(self, exhibit: str) -> "Verdict":
@@ -71,7 +76,7 @@ class Verdict(NamedTuple):
 
 
 def places(text: str) -> set[str]:
-    """The tables and figures that the place of a claim names: `tab 6.1-6.3` is three."""
+    """Return the tables and figures that the place of a claim names: `tab 6.1-6.3` is three."""
     number, named = r"[A-Z]?[\d.]*\d", set()
     chains = re.findall(rf"(tab|fig) ?((?:{number}[a-f]*(?:, | ?- ?| to )?(?:tab|fig)? ?)+)", text)
     for kind, chain in chains:
@@ -89,7 +94,7 @@ def plural(number: int, noun: str) -> str:
 
 
 def listed(parts: Iterable[str]) -> str:
-    """`a, b and c`."""
+    """Write a list: `a, b and c`."""
     *first, last = parts
     return f"{', '.join(first)} and {last}" if first else last
 
@@ -118,12 +123,12 @@ def work_sentence(own: Verdict) -> str:
 
 
 def claim_shares(claims: pd.DataFrame) -> list[tuple[str, int]]:
-    """The bar of a card: (class, number) for claims that hold, hold in part, fail, and are open."""
+    """Return the bar of a card: (class, number) of claims that hold, in part, fail, are open."""
     return _shares(claims["outcome"].map(CLASSES), ("holds", "partly", "fails"))
 
 
 def value_shares(cells: pd.DataFrame) -> list[tuple[str, int]]:
-    """The bar of a table: how many of its values agree, keep their order, differ, or are open."""
+    """Return the bar of a table: how many values agree, keep their order, differ, or are open."""
     return _shares(cells["verdict"], JUDGED)
 
 
@@ -159,13 +164,16 @@ def by_measure(judged: pd.DataFrame) -> str:
 
 
 def label(metric: str) -> str:
+    """Return the label of a measure, or its name with spaces."""
     return MEASURES[metric].label if metric in MEASURES else metric.replace("_", " ")
 
 
 def belief(own: Verdict, caption: str) -> dict[str, Any]:
-    """What speaks for and against a table or figure, as numbers: runs of a value (fewest and
-    most), scale, sentences of the caption about noise, how many values agree, also by chance, and
-    how many are left out, by verdict."""
+    """Return what speaks for and against a table or figure, as numbers.
+
+    Runs of a value (fewest and most), scale, sentences of the caption about noise, how many values
+    agree, also by chance, and how many are left out, by verdict.
+    """
     cells, counts = own.cells, own.cells["verdict"].value_counts()
     beside = cells[cells["by_chance"].notna() & cells["verdict"].isin(JUDGED)]
     within, chance = beside["verdict"].eq("within"), beside["by_chance"]
@@ -195,8 +203,10 @@ def causes(cells: pd.DataFrame) -> list[tuple[int, str]]:
 
 
 def leaders(table: pd.DataFrame, score: str) -> list[tuple[str, str, str]]:
-    """(trust, method, score) of the best federated method of ours in each trust model, best first;
-    more is better."""
+    """Return (trust, method, score) of the best federated method of ours in each trust model.
+
+    Best first; more is better.
+    """
     own = table[(table["group"] == "ours, federated") & table[f"{score} mean"].notna()]
     own = own.assign(score=scores(table, score)).sort_values(f"{score} mean", ascending=False)
     best = own.drop_duplicates("trusted")[["trusted", "method", "score"]]
@@ -204,7 +214,7 @@ def leaders(table: pd.DataFrame, score: str) -> list[tuple[str, str, str]]:
 
 
 def scores(table: pd.DataFrame, score: str) -> pd.Series:
-    """A score of each line as `983.6 ± 1.0`, with as many digits as any of them has."""
+    """Write a score of each line as `983.6 ± 1.0`, with as many digits as any of them has."""
     means, halves = table[f"{score} mean"], table[f"{score} half"]
     digits = means.dropna().map(lambda mean: len(f"{mean:.6g}".partition(".")[2])).max()
     texts = [text_of(*pair, digits) for pair in zip(means, halves, strict=True)]
@@ -212,8 +222,10 @@ def scores(table: pd.DataFrame, score: str) -> pd.Series:
 
 
 def unprotected() -> list[dict[str, Any]]:
-    """For each private method of a work, how many kinds of release without noise a run of ours has
-    at most (as published) and at least (in a variant)."""
+    """Count the kinds of release without noise of each private method of a work.
+
+    At most (as published) and at least (in a variant) of a run of ours.
+    """
     folder, columns = project_root() / "data" / "results" / "paper", ["epsilon", "unprotected"]
     parts = [
         pd.read_csv(path, usecols=["method", *columns]).assign(work=work)
@@ -229,7 +241,9 @@ def unprotected() -> list[dict[str, Any]]:
 
 
 def not_private(lines: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The works with a private method that releases more without noise as published than in our
-    variant; an oracle, which reads rows by design, has no variant."""
+    """Return the works whose private method releases more without noise than our variant.
+
+    As published; an oracle, which reads rows by design, has no variant.
+    """
     more = {line["work"] for line in lines if line["most"] > line["least"]}
     return [work for work in WORKS if work in more]

@@ -159,7 +159,7 @@ def recompute(found: Verification, files: Mapping[tuple[str, str], Path], root: 
 
 
 def judged(made: Mapping[str, Any], committed: pd.DataFrame, spread: Spread) -> Agreement:
-    """The verdict on a worker's answer."""
+    """Judge a worker's answer."""
     if "error" in made:
         return Agreement(DIFFERENT, f"it failed: {made['error']}")
     return agreement.compare(committed, rows.to_frame(made["rows"]), spread)
@@ -169,23 +169,27 @@ def judged(made: Mapping[str, Any], committed: pd.DataFrame, spread: Spread) -> 
 
 
 def committed_files(root: Path) -> dict[tuple[str, str], Path]:
-    """(grid, profile) -> file of results on the real tables; the user's own grids, which have no
-    number, are left out."""
+    """Return the files of results on the real tables, by (grid, profile).
+
+    The user's own grids, which have no number, are left out.
+    """
     folders = [root / "data" / "results" / profile for profile in rows.PROFILES]
     paths = [path for folder in folders for path in sorted(folder.glob("[0-9][0-9]*.csv"))]
     return {(path.stem, path.parent.name): path for path in paths if computed_by(path.stem)}
 
 
 def of_work(files: Mapping[tuple[str, str], Path], grid: str) -> pd.DataFrame:
-    """The committed rows of all grids whose notebook belongs to the same chapter."""
+    """Return the committed rows of all grids whose notebook belongs to the same chapter."""
     paths = [path for (name, _), path in files.items() if name[0] == grid[0]]
     return pd.concat([rows.load_rows(path) for path in paths], ignore_index=True)
 
 
 def committed_cells(files: Mapping[tuple[str, str], Path]) -> pd.DataFrame:
-    """One line a cell: grid, profile, cell, params, version, `seconds` on the machine that
-    committed it (its training included where the cell's own rows say how long that took), and
-    `expected`, with OVERHEAD."""
+    """Return one line for each committed cell.
+
+    grid, profile, cell, params, version, `seconds` on the machine that committed it (its training
+    included where the cell's own rows say how long that took), and `expected`, with OVERHEAD.
+    """
     parts = []
     for (grid, profile), path in files.items():
         frame = rows.load_rows(path)
@@ -199,8 +203,10 @@ def committed_cells(files: Mapping[tuple[str, str], Path]) -> pd.DataFrame:
 
 
 def in_turn(cells: pd.DataFrame, seed: str) -> pd.DataFrame:
-    """The cells in the order in which they are tried: a random one of each stratum, the cheapest
-    stratum first, then a second one of each."""
+    """Return the cells in the order in which they are tried.
+
+    A random one of each stratum, the cheapest stratum first, then a second one of each.
+    """
     order = cells.sample(frac=1, random_state=crc32(seed.encode()))
     order["turn"] = order.groupby(STRATUM).cumcount()
     return order.sort_values(["turn", "expected", *STRATUM], kind="stable")
@@ -210,13 +216,13 @@ def in_turn(cells: pd.DataFrame, seed: str) -> pd.DataFrame:
 
 
 def task_of(cell: Any) -> dict[str, str]:
-    """What the worker is asked for; see `recompute.answer`."""
+    """Return what the worker is asked for; see `recompute.answer`."""
     task = {name: getattr(cell, name) for name in ("grid", "profile", "cell", "params", "version")}
     return task | {"function": computed_by(cell.grid)}
 
 
 def with_next_seed(cell: Any) -> dict[str, str] | None:
-    """The task of the cell with the next seed; None where it has none."""
+    """Return the task of the cell with the next seed; None where it has none."""
     params = rows.read_params(cell.params)
     if not isinstance(params.get("seed"), int):
         return None
@@ -225,8 +231,10 @@ def with_next_seed(cell: Any) -> dict[str, str] | None:
 
 
 class Worker:
-    """A process that recomputes one cell at a time in the project folder `home`. Another one
-    takes its place after it died or was stopped."""
+    """A process that recomputes one cell at a time in the project folder `home`.
+
+    Another one takes its place after it died or was stopped.
+    """
 
     def __init__(self, home: Path):
         self.env = dict.fromkeys(THREADS, "1") | {"FEDSYNTH_HOME": str(home), "PYTHONUTF8": "1"}
@@ -234,7 +242,7 @@ class Worker:
         self.pool: ProcessPoolExecutor | None = None
 
     def ask(self, task: Mapping[str, str], seconds: float) -> dict[str, Any] | None:
-        """The answer to a task; None where it did not come in time."""
+        """Return the answer to a task; None where it did not come in time."""
         self.pool = self.pool or ProcessPoolExecutor(1, env=self.env, initializer=silence)
         try:
             return self.pool.submit(answer, task).result(max(seconds, 0))
@@ -254,7 +262,7 @@ class Worker:
 
 @contextlib.contextmanager
 def worker_of(root: Path) -> Iterator[Worker]:
-    """A worker in a temporary project folder (see `recompute.bare_home`)."""
+    """Start a worker in a temporary project folder (see `recompute.bare_home`)."""
     with tempfile.TemporaryDirectory(prefix="fedsynth-verify-") as folder:
         worker = Worker(bare_home(Path(folder), root))
         try:
@@ -265,7 +273,7 @@ def worker_of(root: Path) -> Iterator[Worker]:
 
 @contextlib.contextmanager
 def clock(found: Verification) -> Iterator[Callable[[float, str], None]]:
-    """A progress bar over the time limit: call it with the seconds spent and a text."""
+    """Show a progress bar over the time limit: call it with the seconds spent and a text."""
     every = 0.5 if watched() else 30.0
     form = "{desc} |{bar:20}| {elapsed} {postfix}"
     with tqdm(total=found.limit, file=sys.stderr, bar_format=form, mininterval=every) as bar:
@@ -281,7 +289,7 @@ def clock(found: Verification) -> Iterator[Callable[[float, str], None]]:
 
 
 def report(found: Verification) -> str:
-    """The counts by stratum, what is inexact, what was left out, and how agreement is decided."""
+    """Write the counts by stratum, what is inexact and left out, and how agreement is decided."""
     cells, committed = found.judged, found.cells.groupby(STRATUM).size()
     counts = pd.crosstab([cells["grid"], cells["profile"]], cells["kind"])
     counts = counts.reindex(columns=KINDS, fill_value=0)
@@ -318,8 +326,11 @@ def inexact(cell: Any) -> str:
 
 
 def keep(found: Verification, cells: pd.DataFrame, folder: Path) -> None:
-    """Write verified.csv, the latest recomputation of each cell that is still committed, and
-    verified.md, the table of this run and the totals of all runs."""
+    """Write verified.csv and verified.md.
+
+    The first is the latest recomputation of each cell that is still committed; the second is the
+    table of this run and the totals of all runs.
+    """
     today, path = date.today().isoformat(), folder / "verified.csv"
     names = {"kind": "agreement", "what": "metric"}
     columns = [*STRATUM, "cell", "params", "agreement", "metric", "committed", "recomputed", "date"]
@@ -355,7 +366,7 @@ again: {so_far}. verified.csv has the latest of each, with its day.
 
 
 def processor() -> str:
-    """The kind of processor, as far as the system tells."""
+    """Return the kind of processor, as far as the system reports it."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):

@@ -1,8 +1,7 @@
-"""What an analysis comes to on real and on synthetic rows, side by side: regressions, means of
-groups, survival.
+"""What an analysis comes to on real and on synthetic rows, side by side.
 
-Everything here is computed from the real rows, without noise: for their owner alone, who learns
-whether a number may be published from the synthetic rows.
+Regressions, means of groups, survival. Everything here is computed from the real rows, without
+noise: for their owner alone, who learns whether a number may be published from the synthetic rows.
 """
 
 import re
@@ -54,8 +53,11 @@ class Plan:
 
 
 def read(text: str) -> Plan:
-    """Return the plan of an analysis: ``y ~ a + b``, ``mean(y) by group``, ``survival(time, event)
-    by group``. Raises BadInput for anything else."""
+    """Return the plan of an analysis, written as a formula.
+
+    ``y ~ a + b``, ``mean(y) by group``, ``survival(time, event) by group``. Raises BadInput for
+    anything else.
+    """
     if not isinstance(text, str):
         raise BadInput(f"analyses: {text!r} is no text; write 'y ~ a + b'.")
     for kind, form in FORMS.items():
@@ -288,7 +290,7 @@ def _survival(plan: Plan, rows: Rows) -> list[Result]:
 
 
 def _second(plan: Plan, values: pd.Series) -> object:
-    """What happens, of a column of two values."""
+    """Return what happens, of a column of two values."""
     levels = sorted(values.dropna().unique())
     if len(levels) != 2:
         raise BadInput(
@@ -307,12 +309,12 @@ def _within(plan: Plan, rows: pd.DataFrame, group: object) -> pd.Series:
 
 
 def _plain(value: object) -> str:
-    """A value as people write it."""
+    """Write a value as people write it."""
     return value if isinstance(value, str) else f"{value:g}"
 
 
 def _shown(value: object) -> str:
-    """A value in a sentence, a text in quotation marks."""
+    """Write a value in a sentence, a text in quotation marks."""
     return repr(value) if isinstance(value, str) else _plain(value)
 
 
@@ -320,7 +322,7 @@ def _shown(value: object) -> str:
 
 
 def _verdict(plan: Plan, line: tuple, more: float) -> str:
-    """The sentence on one result, by the rule of `compare`."""
+    """Write the sentence on one result, by the rule of `compare`."""
     refused = f"do not publish {line.what} from these rows"
     if not np.isfinite([line.real, line.real_se]).all():
         return f"{refused}: the real rows do not decide it"
@@ -341,7 +343,7 @@ def _verdict(plan: Plan, line: tuple, more: float) -> str:
 
 
 def _number(value: float, error: float) -> str:
-    """The two with as many decimals as show two digits of the error."""
+    """Write the two with as many decimals as show two digits of the error."""
     if not 1e-6 <= error < np.inf:
         return f"{value:.3g} ± {error:.2g}"
     decimals = max(0, 1 - int(np.floor(np.log10(error))))

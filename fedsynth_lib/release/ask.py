@@ -29,8 +29,10 @@ OF_TABLE = ("target", "unit", "most_rows")  # answers that go into [table]
 
 
 class Question(NamedTuple):
-    """What a draft asks about a column or a rule. place: of its part of the text; entries: the
-    lines that it declares."""
+    """What a draft asks about a column or a rule.
+
+    place: of its part of the text; entries: the lines that it declares.
+    """
 
     place: int
     name: str
@@ -39,7 +41,7 @@ class Question(NamedTuple):
 
 
 def answered(text: str, hear: Callable[[str], str], say: Callable[[str], None]) -> str:
-    """The text of a draft with the answers to its questions.
+    """Return the text of a draft with the answers to its questions.
 
     hear: gives an answer, of what it is to show before it. say: shows a line.
     """
@@ -64,8 +66,11 @@ def answered(text: str, hear: Callable[[str], str], say: Callable[[str], None]) 
 
 
 def in_notebook(draft: Path, schema: Path) -> "VBox | None":
-    """Ask the questions of a draft in a notebook: give controls where somebody runs it, whose
-    button writes the schema; print the questions where nobody does."""
+    """Ask the questions of a draft in a notebook.
+
+    Return controls where somebody runs it, whose button writes the schema; print the questions
+    where nobody does.
+    """
     if watched():
         return controls(draft, schema)
     for question in _questions(_parts(draft.read_text(encoding="utf-8"))):
@@ -113,7 +118,7 @@ def _counted(asked: Sized) -> str:
 
 
 def _parts(text: str) -> list[str]:
-    """The text of a schema, cut before each column and each rule."""
+    """Cut the text of a schema before each column and each rule."""
     return re.split(r"(?m)^(?=\[\[(?:column|rule)\]\]$)", text)
 
 
@@ -130,7 +135,7 @@ def _questions(parts: list[str]) -> list[Question]:
 
 
 def _put(parts: list[str], place: int, answer: str) -> list[str]:
-    """The parts with an answer; BadInput for one that makes no schema."""
+    """Return the parts with an answer; BadInput for one that makes no schema."""
     changed = list(parts)
     _change(changed, place, answer)
     form_from(parse_toml("".join(changed), "schema"), "schema")
@@ -159,14 +164,16 @@ def _change(parts: list[str], place: int, answer: str) -> None:
 
 
 def _value(part: str, key: str) -> str:
-    """What an entry of a part says, as TOML; '' where it is not there."""
+    """Return what an entry of a part says, as TOML; '' where it is not there."""
     found = re.search(rf"(?m)^{key} = (.*)$", part)
     return found[1] if found else ""
 
 
 def _with(part: str, key: str, value: str) -> str:
-    """The part with an entry changed, or one more before the empty line that ends it; without it
-    where there is no value."""
+    """Return the part with an entry changed, or one more before the empty line that ends it.
+
+    Without it where there is no value.
+    """
     line, old = f"{key} = {value}\n" if value else "", rf"(?m)^{key} = .*\n"
     if re.search(old, part) or not value:
         return re.sub(old, lambda _: line, part, count=1)

@@ -1,8 +1,8 @@
-"""A method file of one's own in the tables of notebook 73: its promises checked, its claim audited,
-one benchmark run.
+"""A method file of one's own in the tables of notebook 73.
 
-Its finished cells are kept in data/cache, so that a run which was stopped goes on; nothing is kept
-among the results: what others and we have comes from committed rows.
+Its promises are checked, its claim is audited, and one benchmark is run. Its finished cells are
+kept in data/cache, so that a run which was stopped goes on; nothing is kept among the results: what
+others and we have comes from committed rows.
 """
 
 import hashlib
@@ -33,8 +33,11 @@ PEERS = ("pytest", "dython", "mbi", "DataSynthesizer")  # of the tests that are 
 
 
 class Block(NamedTuple):
-    """name: what `beside` knows it by. kind: of its cells. grids: of its rows, ours first. metrics:
-    measure -> decimals. view: the work whose real tables it needs; none serves stand-ins too."""
+    """A benchmark.
+
+    name: what `beside` knows it by. kind: of its cells. grids: of its rows, ours first. metrics:
+        measure -> decimals. view: the work whose real tables it needs; none serves stand-ins too.
+    """
 
     name: str
     kind: str
@@ -59,8 +62,10 @@ BLOCKS = {
 def bench(
     block: str, path: Path | None, *, seeds: int = 3, say: Callable[[str], None] = print
 ) -> tuple[pd.DataFrame, dict[str, str]]:
-    """The table of a block at epsilon 1 (B: five parties), with a line, in D a column, for the
-    method in `path`; and what it promises and breaks, name -> how, in which case it gets none.
+    """Return the table of a block at epsilon 1 (B: five parties) with the method in `path`.
+
+    It has a line, in D a column, for the method. Returns too what the method promises and breaks,
+    name -> how, in which case it gets none.
 
     Raises BadInput for an unknown block, a file that is no method, or a table that the block needs
     and that is not at hand. On a stand-in the method stands alone: no other is of those rows.
@@ -95,10 +100,10 @@ def bench(
 
 
 def beside_peers() -> int:
-    """Run the tests that compare speed with named peers, as ratios in one run; return pytest's
-    status.
+    """Run the tests that compare speed with named peers, as ratios in one run.
 
-    Raises BadInput where these tests or the peers' packages are not installed.
+    Returns pytest's status. Raises BadInput where these tests or the peers' packages are not
+    installed.
     """
     tests = CODE / "tests"
     lacking = [name for name in PEERS if importlib.util.find_spec(name) is None]
@@ -119,8 +124,10 @@ def _table(asked: Block, ours: pd.DataFrame, theirs: pd.DataFrame | None = None)
 
 
 def _cells(asked: Block, made: str, first: Mapping[str, Cell], seeds: int) -> Iterator[dict]:
-    """The cells to run, of the tables of the first ones: of D at two chances to be in a round, if
-    the method has that setting, else everybody is in each."""
+    """Return the cells to run, of the tables of the first ones.
+
+    Of D at two chances to be in a round, if the method has that setting, else everybody is in each.
+    """
     settings = [{}]
     if asked.kind == "unlike":
         chosen = "participation" in METHODS[made].Config.__dataclass_fields__
@@ -142,8 +149,10 @@ def _committed(grid: str) -> pd.DataFrame:
 
 
 def _registered(path: Path) -> tuple[str, str]:
-    """The name of a method file, and the key under which its content of now is run: one that an
-    earlier content has left no rows under."""
+    """Return the name of a method file, and the key under which its content of now is run.
+
+    The key is one that an earlier content has left no rows under.
+    """
     module, stem = from_file(path), path.stem
     digest = hashlib.sha256(path.expanduser().read_bytes()).hexdigest()[:8]
     for key in (stem, f"{stem}_{digest}"):
@@ -152,8 +161,10 @@ def _registered(path: Path) -> tuple[str, str]:
 
 
 def _broken(key: str, table: Table, say: Callable[[str], None]) -> dict[str, str]:
-    """The promises that the method breaks on some rows of the table, where there are the tests; and
-    its claim of epsilon, where the audit shows more."""
+    """Return the promises that the method breaks on some rows of the table.
+
+    Where there are the tests; and its claim of epsilon, where the audit shows more.
+    """
     checks, broken = CODE / "tests" / "promises.py", {}
     if checks.is_file():
         say(f"checking the promises of {key}")

@@ -1,5 +1,7 @@
-"""Does a synthetic file have the form of the real one? Names, order, types, ranges, gaps; and what
-analyses come to on both."""
+"""Whether a synthetic file has the form of the real one, and what analyses come to on both.
+
+Form: names, order, types, ranges, gaps.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,6 +49,7 @@ class Checked:
         return int((self.form["differs"] != "").sum())
 
     def __str__(self) -> str:
+        """Write the lines as text."""
         parts = [self.form.to_string(na_rep="", float_format="{:.1%}".format)]
         parts += [f"{self.differing} lines differ" if self.differing else FORM_ALONE]
         if len(self.analyses):
@@ -56,11 +59,12 @@ class Checked:
         return "\n".join(parts)
 
     def __repr__(self) -> str:
+        """Write the lines as text."""
         return str(self)
 
 
 def checked(table: Table, path: Source, wanted: Sequence[str] = ()) -> Checked:
-    """The form and these analyses of a real table and of a synthetic file or DataFrame."""
+    """Return the form and these analyses of a real table and of a synthetic file or DataFrame."""
     plans = [analyses.read(text) for text in wanted]
     table = _with_levels_of(table, path)
     form = compare_form(table, path)
@@ -69,7 +73,7 @@ def checked(table: Table, path: Source, wanted: Sequence[str] = ()) -> Checked:
 
 
 def _with_levels_of(table: Table, path: Source) -> Table:
-    """The real table with the levels of open columns that the synthetic rows have."""
+    """Return the real table with the levels of open columns that the synthetic rows have."""
     if not table.form.open:
         return table
     kept = [c for c in table.form.columns if c.name not in table.form.left_out]
@@ -79,7 +83,7 @@ def _with_levels_of(table: Table, path: Source) -> Table:
 
 
 def compare_form(table: Table, path: Source) -> pd.DataFrame:
-    """A line for each column of a real table's file that synthetic rows should have.
+    """Return a line for each column of a real table's file that synthetic rows should have.
 
     kind: as declared. missing, missing here: the shares of rows without a value, in the real file
     and in the one at `path`. differs: in words what is not as it should be; '' where all is well.
@@ -100,7 +104,7 @@ def compare_form(table: Table, path: Source) -> pd.DataFrame:
 
 
 def _file(real: Container, made: Container, expected: list[FileColumn], found: list[str]) -> str:
-    """What is wrong with the file as a whole."""
+    """Return what is wrong with the file as a whole."""
     names = [column.name for column in expected]
     of_files = () if real.in_memory or made.in_memory else OF_FILES
     parts = [
@@ -142,7 +146,10 @@ def _column(
 
 
 def _values(column: FileColumn, raw: pd.Series) -> list[str]:
-    """What its own declaration does not allow, without the column's name, which the line has."""
+    """Return what its own declaration does not allow.
+
+    Without the column's name, which the line has.
+    """
     if column.modelled is None:
         return _repeated(column, raw)
     try:

@@ -198,10 +198,12 @@ class Seen:
 
     @property
     def is_number(self) -> bool:
+        """Whether the column holds numbers."""
         return len(self.levels) > 0 and bool(self.numbers.notna().all())
 
     @property
     def whole(self) -> bool:
+        """Whether all its numbers are whole."""
         return self.is_number and bool((self.numbers == self.numbers.round()).all())
 
     @property
@@ -213,7 +215,7 @@ class Seen:
     def without(
         self, gone: Collection[str], below: Sequence[str] = (), above: Sequence[str] = ()
     ) -> "Seen":
-        """The column with some levels taken for missing values, or for numbers beyond a limit."""
+        """Return the column with some levels taken for missing, or for beyond a limit."""
         if below or above:
             limits = (("below", tuple(below)), ("above", tuple(above)))
             held = ~self.levels.isin([*below, *above]).to_numpy()
@@ -232,7 +234,7 @@ class Seen:
         )
 
     def column(self, kind: str, question: str = "", **said) -> FileColumn:
-        """A declaration of it, with what its file has for missing values."""
+        """Return a declaration of it, with what its file has for missing values."""
         if self.missing and kind not in ("identifier", "text", "constant"):
             said["missing"] = self.missing
         if kind == "numeric":
@@ -253,7 +255,7 @@ def propose_schema(
     keep: Collection[str] = (),
     out: str | Path | None = None,
 ) -> Path:
-    """Writes a draft schema for a file to `draft_path` (or to `out`), and gives its path.
+    """Write a draft schema for a file to `draft_path` (or to `out`); return its path.
 
     The draft is read from the rows: ranges are the extremes found, categories the values found.
     That is a disclosure without any guarantee; the file's first lines say so, and every column's
@@ -284,7 +286,7 @@ def draft_text(
     unit: str = "",
     most_rows: int = 0,
 ) -> str:
-    """The text of `propose_schema`, of a file or of a DataFrame; nothing is written.
+    """Return the text of `propose_schema`, of a file or of a DataFrame; nothing is written.
 
     unit, most_rows: as in `Form`; the column is an identifier, whatever it looks like.
     """
@@ -347,14 +349,16 @@ def draft_text(
 
 
 def propose_column(seen: Seen) -> FileColumn:
-    """The declaration that fits what a column holds, by the first of PROPOSALS that does."""
+    """Return the declaration that fits what a column holds, by the first PROPOSALS that does."""
     found = (proposal(seen) for proposal in PROPOSALS)
     return next(filter(None, found), None) or _categories(seen)
 
 
 def _note(seen: Seen, form: Form) -> str:
-    """What a comment says of a column: how many rows have no value, and what was read from rows
-    beside its range or its categories."""
+    """Return what a comment says of a column.
+
+    How many rows have no value, and what was read from rows beside its range or its categories.
+    """
     read = [entry for entry, names in form.ways_of_writing.items() if seen.name in names]
     lines = [f"read from the rows: kind, {', '.join(read)}"] if read else []
     if 0 < seen.num_missing < seen.num_rows:
@@ -392,8 +396,10 @@ def _kept(seen: Seen, path: Path) -> FileColumn:
 
 
 def _looks_like_a_row(container: Container, seen: list[Seen]) -> bool:
-    """Whether each name of the header would do as a value of its column, and not all are numbers in
-    a row, as some tables call their columns."""
+    """Whether each name of the header would do as a value of its column.
+
+    And not all are numbers in a row, as some tables call their columns.
+    """
     if tuple(each.name for each in seen) != container.columns:  # some are ignored
         return False
     names = pd.Series([each.name.strip() for each in seen], dtype=object)
@@ -435,14 +441,14 @@ def _empty_or_constant(seen: Seen) -> FileColumn | None:
 
 
 def _typed(seen: Seen) -> FileColumn | None:
-    """What the type of the file says."""
+    """Propose what the type of the file says."""
     if seen.boolean or set(seen.levels) == {"True", "False"}:
         return seen.column("boolean")
     return _categories(seen) if seen.own and seen.ordered else None
 
 
 def _nameless(seen: Seen) -> FileColumn | None:
-    """The row numbers that spreadsheets and pandas leave in a file."""
+    """Propose to ignore the row numbers that spreadsheets and pandas leave in a file."""
     if not (seen.name.startswith("Unnamed: ") or seen.name == "__index_level_0__"):
         return None
     question = "A column without a name: is it the number of the row? Then it is left out, as here."
@@ -450,8 +456,10 @@ def _nameless(seen: Seen) -> FileColumn | None:
 
 
 def _moments(seen: Seen) -> FileColumn | None:
-    """Dates and times; with a few words among them, if need be. Digits alone are asked about: they
-    may be numbers."""
+    """Propose dates and times; with a few words among them, if need be.
+
+    Digits alone are asked about: they may be numbers.
+    """
     suffix = _suffix(seen.levels)
     levels = seen.levels.str.removesuffix(suffix) if suffix else seen.levels
     found = [
@@ -470,8 +478,10 @@ def _moments(seen: Seen) -> FileColumn | None:
 def _moment(
     seen: Seen, levels: pd.Series, kind: str, forms: Sequence[str], odd: list[int], suffix: str
 ) -> FileColumn | None:
-    """The column, where most levels, without their suffix, are moments of these forms; odd: the
-    places of those that are none."""
+    """Propose the column, where most levels are moments of these forms.
+
+    Without their suffix; odd: the places of those that are none.
+    """
     if kind == "time" and seen.levels[odd].str.fullmatch(LONGER_THAN_A_DAY).any():
         return None  # lengths of time
     kept, asked, form = levels.drop(index=odd), [], forms[0]
@@ -527,8 +537,11 @@ def _moment(
 
 
 def _marked(seen: Seen) -> FileColumn | None:
-    """Numbers with a currency, a unit, a percent sign, marks between thousands, a decimal comma,
-    brackets for a minus; with a few words among them, if need be."""
+    """Propose numbers with marks.
+
+    A currency, a unit, a percent sign, marks between thousands, a decimal comma, brackets for a
+    minus; with a few words among them, if need be.
+    """
     if seen.is_number or len(seen.levels) < 2:
         return None
     if seen.all_different and (_names_people(seen) or re.search(NUMBERS_PEOPLE, seen.name)):
@@ -741,7 +754,9 @@ def _ranged(seen: Seen, question: str) -> FileColumn | None:
 
 
 def _steps(seen: Seen) -> tuple[dict, str]:
-    """(what a draft says of the steps of numbers, and what it asks); nothing where there are none.
+    """Return what a draft says of the steps of numbers, and what it asks.
+
+    Nothing where there are none.
 
     There are steps where few numbers are many people's, or all lie further apart than their
     decimals say. That many prices end alike is asked about.
@@ -773,7 +788,10 @@ def _steps(seen: Seen) -> tuple[dict, str]:
 
 
 def _step(numbers: np.ndarray, decimals: int, held: int, unit_name: str = "") -> tuple[dict, str]:
-    """The step of ascending numbers with so many decimals, of `held` rows, as `_steps`."""
+    """Return the step of ascending numbers with so many decimals, of `held` rows.
+
+    As `_steps`.
+    """
     units = np.rint(numbers * 10**decimals).astype(np.int64)
     unit = int(np.gcd.reduce(np.diff(units)))
     if unit <= 1 or len(numbers) < FEW_EACH or held < 4 * FEW_EACH:
@@ -785,10 +803,13 @@ def _step(numbers: np.ndarray, decimals: int, held: int, unit_name: str = "") ->
 
 
 def _heaps(numbers: pd.Series, counts: np.ndarray, *, whole: bool) -> pd.Series:
-    """The share of each value that HEAP of the rows have, and far more than have values near it,
-    the most frequent first; none where each value has a bin, or no range is left without them.
+    """Return the share of each value that HEAP of the rows have, the most frequent first.
 
-    counts: of each number."""
+    And far more than have values near it; none where each value has a bin, or no range is left
+    without them.
+
+    counts: of each number.
+    """
     shares = pd.Series(counts / counts.sum(), numbers.to_numpy()).groupby(level=0).sum()
     around = shares.rolling(7, center=True, min_periods=1).median()  # three on each side
     stands_out = shares >= np.maximum(HEAP, 3 * np.maximum(around, shares.median()))
@@ -799,7 +820,10 @@ def _heaps(numbers: pd.Series, counts: np.ndarray, *, whole: bool) -> pd.Series:
 
 
 def _ask_heaps(shares: Mapping[str, float]) -> str:
-    """What to ask of values that many rows share; '' where there are none. shares: by text."""
+    """Return what to ask of values that many rows share; '' where there are none.
+
+    shares: by text.
+    """
     if not shares:
         return ""
     shown = ", ".join(f"{text} ({share:.1%} of the rows)" for text, share in shares.items())
@@ -811,7 +835,7 @@ def _ask_heaps(shares: Mapping[str, float]) -> str:
 
 
 def _moment_in_disguise(seen: Seen) -> str:
-    """What to ask of numbers that a computer may have made of moments; '' of others."""
+    """Return what to ask of numbers that a computer may have made of moments; '' of others."""
     if not seen.whole:
         return ""
     low, high, texts = seen.numbers.min(), seen.numbers.max(), seen.levels
@@ -844,7 +868,10 @@ def _moment_in_disguise(seen: Seen) -> str:
 
 
 def _thousands(levels: pd.Series) -> str:
-    """What to ask where every point has three digits behind it, as one between thousands has."""
+    """Return what to ask where every point has three digits behind it.
+
+    As one between thousands has.
+    """
     pointed = levels[levels.str.contains(".", regex=False)]
     if len(pointed) < FEW_EACH or not pointed.str.fullmatch(r"[-+]?[1-9]\d{0,2}\.\d{3}").all():
         return ""
@@ -858,8 +885,10 @@ def _thousands(levels: pd.Series) -> str:
 
 
 def _categories(seen: Seen, most: int = MOST_LISTED) -> FileColumn:
-    """A list of categories, `most` at most; of many, or of words that may mean a missing value, it
-    asks."""
+    """Propose a list of categories, `most` at most.
+
+    Of many, or of words that may mean a missing value, it asks.
+    """
     labels = list(seen.own) or sorted(seen.levels)
     if seen.whole and not seen.own and not seen.levels.map(_looks_like_code).any():
         if not seen.levels.str.endswith(".0").all():
@@ -903,7 +932,10 @@ def _categories(seen: Seen, most: int = MOST_LISTED) -> FileColumn:
 
 
 def _text(value: object) -> str:
-    """A cell as text: a whole number without its .0, where the type of the file has made it one."""
+    """Write a cell as text.
+
+    A whole number without its .0, where the type of the file has made it one.
+    """
     if isinstance(value, float | np.floating) and float(value).is_integer() and abs(value) < 1e15:
         return str(int(value))
     if isinstance(value, bytes):
@@ -914,7 +946,7 @@ def _text(value: object) -> str:
 
 
 def _strangers(what: str, texts: Iterable[str]) -> str:
-    """What to ask about texts that stand among numbers, or dates."""
+    """Return what to ask about texts that are among numbers, or dates."""
     shown = ", ".join(map(repr, texts))
     asked = f"Among {what} stands {shown}: is that a missing value? If not, correct the rows."
     return f"{asked} Each keeps its share." if len(list(texts)) > 1 else asked
@@ -933,8 +965,10 @@ def _looks_like_code(text: str) -> bool:
 
 
 def _two_ways(numbers: pd.Series) -> bool:
-    """Whether 1.10 stands beside 1.9: as a number, one of the two would be written otherwise. 1.10
-    beside 1 is an amount, which is asked about."""
+    """Whether 1.10 is beside 1.9: as a number, one of the two would be written otherwise.
+
+    1.10 beside 1 is an amount, which is asked about.
+    """
     digits = numbers.str.extract(r"\.(\d+)$")[0].dropna().str.len()
     return bool(numbers.str.contains(r"\.\d+0$").any()) and digits.nunique() > 1
 
@@ -947,7 +981,7 @@ def _short_whole(levels: pd.Series, mark: str) -> bool:
 
 
 def _amounts(levels: pd.Series) -> str:
-    """What to ask where 12.50 stands beside 12; '' elsewhere."""
+    """Return what to ask where 12.50 is beside 12; '' elsewhere."""
     ends = levels[levels.str.contains(r"\.\d+0$", regex=True)]
     if len(ends) == 0 or not _short_whole(levels, "."):
         return ""
@@ -965,8 +999,11 @@ def _too_large(seen: Seen) -> bool:
 
 
 def _decimals(levels: pd.Series) -> dict[str, int | str | bool]:
-    """How many digits stand behind the point: at most, or of each, which is shown by an example;
-    nothing where these are too many to be somebody's choice. And whether whole numbers have any."""
+    """Return how many digits are behind the point.
+
+    At most, or of each, which is shown by an example; nothing where these are too many to be
+    somebody's choice. And whether whole numbers have any.
+    """
     said: dict[str, int | str | bool] = {"short_whole": True} if _short_whole(levels, ".") else {}
     digits = levels.str.extract(r"\.(\d*)$")[0].fillna("")
     most = int(digits.str.len().max())
@@ -982,8 +1019,10 @@ def _decimals(levels: pd.Series) -> dict[str, int | str | bool]:
 
 
 def _far(values: pd.Series, may_be_missing: pd.Series) -> list[int]:
-    """The places of values that may stand for a missing one, outside of what the others span by as
-    much again."""
+    """Return the places of values that may be for a missing one.
+
+    They are outside of what the others span by as much again.
+    """
     rest = values[~may_be_missing]
     if rest.nunique() < MAX_NUMBER_LEVELS:
         return []
@@ -994,8 +1033,10 @@ def _far(values: pd.Series, may_be_missing: pd.Series) -> list[int]:
 
 
 def _suffix(levels: pd.Series) -> str:
-    """What nearly all times end with that says where they hold: Z, UTC, CET, an offset such as
-    +01:00; '' where they differ or have none."""
+    """Return what nearly all times end with that says where they hold.
+
+    Z, UTC, CET, an offset such as +01:00; '' where they differ or have none.
+    """
     found = levels.str.extract(r"\d:\d.*?((?: ?[+-]\d\d:?\d\d)|Z| [A-Z]{3,5})$")[0]
     if found.notna().sum() < len(levels) - _most_odd(len(levels)) or found.nunique() != 1:
         return ""
@@ -1009,7 +1050,7 @@ def _most_odd(num_levels: int) -> int:
 
 @cache
 def _pattern(form: str) -> re.Pattern:
-    """What a text of this form looks like, a group for each of its parts."""
+    """Return what a text of this form looks like, a group for each of its parts."""
     bare = form.replace("%", "").isalnum() or form in BARE_CLOCKS
     pattern = ""
     for mark, part in re.findall(r"(%?)(.)", form):
@@ -1019,8 +1060,10 @@ def _pattern(form: str) -> re.Pattern:
 
 
 def _misfits(levels: pd.Series, form: str) -> list[int] | None:
-    """The places of the levels that are no moment of this form; None where they are too many, or
-    the others too few."""
+    """Return the places of the levels that are no moment of this form.
+
+    None where they are too many, or the others too few.
+    """
     if form in BARE_CLOCKS and not levels.str.match(r"0\d").any():
         return None
     if len(levels) == 0 or (form in UNSURE and len(levels) <= MAX_NUMBER_LEVELS):
@@ -1045,8 +1088,10 @@ def _is_moment(text: str, form: str) -> bool:
 
 
 def _as_written(levels: pd.Series, form: str) -> str:
-    """The form as all of these moments of it are spelt: with or without zeros, in capitals or
-    not."""
+    """Return the form as all of these moments of it are spelt.
+
+    With or without zeros, in capitals or not.
+    """
     parts = pd.DataFrame([_pattern(form).fullmatch(text).groupdict() for text in levels])
     for part in SPELLINGS.keys() & set(parts):
         spelling, is_spelt_so = SPELLINGS[part]
@@ -1056,8 +1101,10 @@ def _as_written(levels: pd.Series, form: str) -> str:
 
 
 def _one_way(levels: pd.Series, marks: Written) -> bool:
-    """Whether most of the numbers have what stands before and after the example, and, where they
-    are large enough, the thousands mark."""
+    """Whether most of the numbers have what is before and after the example.
+
+    And, where they are large enough, the thousands mark.
+    """
     around = levels.str.contains(marks.prefix.strip(), regex=False)
     around &= levels.str.contains(marks.suffix.strip(), regex=False)
     large = levels[marks.numbers(levels).abs() >= 1000]

@@ -29,8 +29,11 @@ DELETE = "If it is chance, delete the [[rule]]."
 
 @dataclass(frozen=True)
 class Read:
-    """What a table holds, as rules see it. amounts: of columns with an order; codes: of all, by
-    places in labels, -1 where there is no value."""
+    """What a table holds, as rules see it.
+
+    amounts: of columns with an order; codes: of all, by places in labels, -1 where there is no
+        value.
+    """
 
     columns: dict[str, FileColumn]
     amounts: dict[str, np.ndarray]
@@ -39,7 +42,7 @@ class Read:
 
 
 def propose_rules(form: Form, raw: pd.DataFrame) -> tuple[Rule, ...]:
-    """The rules that hold in all rows, each with a question."""
+    """Return the rules that hold in all rows, each with a question."""
     read = _read(form, raw)
     found: list[Rule] = []
     sums = [*_sums(read)]
@@ -57,8 +60,9 @@ def propose_rules(form: Form, raw: pd.DataFrame) -> tuple[Rule, ...]:
 
 
 def persons(raw: pd.DataFrame, named: re.Pattern) -> dict[str, str]:
-    """Column -> what to ask about it, where its values may be persons of several rows each: few
-    rows have the same value, and among these other columns never differ.
+    """Return what to ask about each column whose values may be persons of several rows each.
+
+    Few rows have the same value, and among these other columns never differ.
 
     named: how columns of numbers of persons are called; of another one, two columns must be so.
     """
@@ -126,7 +130,10 @@ def _factorized(raw: pd.Series) -> tuple[np.ndarray, pd.Series]:
 
 
 def _orders(read: Read, sums: list[tuple[str, ...]]) -> Iterator[Rule]:
-    """a <= b, or a < b; not what follows from others by way of a third column, or from a sum."""
+    """Find a <= b, or a < b.
+
+    Not what follows from others by way of a third column, or from a sum.
+    """
     rng, found = np.random.default_rng(0), {}
     for a, b in permutations(list(read.amounts)[:MOST_COLUMNS], 2):
         one, other = read.columns[a], read.columns[b]
@@ -151,7 +158,10 @@ def _orders(read: Read, sums: list[tuple[str, ...]]) -> Iterator[Rule]:
 
 
 def _sums(read: Read) -> Iterator[tuple[str, ...]]:
-    """The parts and, last, the total: a + b = c, or a + b + c = d; of a date and days, too."""
+    """Find the parts and, last, the total: a + b = c, or a + b + c = d.
+
+    Of a date and days, too.
+    """
     names = [name for name in read.amounts if read.columns[name].kind in ("numeric", "date")]
     if len(names) > MOST_COLUMNS:
         return
@@ -172,7 +182,7 @@ def _sums(read: Read) -> Iterator[tuple[str, ...]]:
 
 
 def _following(read: Read) -> Iterator[Rule]:
-    """b follows from a, where both are categories, or a is a number of few values."""
+    """Find where b follows from a: both are categories, or a is a number of few values."""
     codes = {
         name: codes
         for name, codes in read.codes.items()
@@ -210,7 +220,10 @@ def _one_each(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def _empty(read: Read) -> Iterator[Rule]:
-    """b is empty, or has one and the same category, unless a has one value, or but for one."""
+    """Find where b is empty, or has one and the same category.
+
+    Unless a has one value, or but for one.
+    """
     groups = {
         name: codes
         for name, codes in read.codes.items()
@@ -251,6 +264,6 @@ def _empty(read: Read) -> Iterator[Rule]:
 
 
 def _always(codes: np.ndarray, empty: np.ndarray) -> np.ndarray:
-    """The codes of which all rows are empty."""
+    """Return the codes of which all rows are empty."""
     rows, held = np.bincount(codes), np.bincount(codes, weights=empty)
     return np.flatnonzero((rows > 0) & (rows == held))

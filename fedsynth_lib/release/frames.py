@@ -48,6 +48,7 @@ class Statement(dict):
         self.text, self.files, self.notes = made.text, made.paths, tuple(notes)
 
     def __str__(self) -> str:
+        """Return the statement as Markdown."""
         return self.text
 
     def _repr_markdown_(self) -> str:
@@ -324,7 +325,7 @@ def check(
 
 
 def _name(given: str | int, parameter: str) -> str:
-    """The name of one column; '' of none."""
+    """Return the name of one column; '' of none."""
     names = your_table.names_of(given, parameter)
     if len(names) > 1:
         raise BadInput(f"{parameter} names {len(names)} columns; give one.")
@@ -340,8 +341,10 @@ def _source(table: Any, name: str = "table") -> Source:
 def _schema(
     source: Source, schema: Any, *, target: str = "", **said: Any
 ) -> tuple[str | Path | None, list[str] | None]:
-    """The schema that is given, or else the text of a draft and what it asks; the second is None
-    where nothing was drafted."""
+    """Return the schema that is given, or else the text of a draft and what it asks.
+
+    The second is None where nothing was drafted.
+    """
     if schema is not None and not (isinstance(schema, str | Path) and schema):
         raise BadInput(
             f"schema is a {type(schema).__name__}: give the text of a schema (see fs.draft), or "

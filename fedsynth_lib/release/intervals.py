@@ -47,7 +47,7 @@ def means(
 
 
 def _checked(model: SavedModel, columns: Sequence[str]) -> list[str]:
-    """The columns of which something can be said; BadInput where it cannot be made."""
+    """Return the columns of which something can be said; BadInput where it cannot be made."""
     kinds = ("numeric", "categorical", "boolean")
     kept = [column.name for column in model.form.columns if column.kind in kinds]
     if unknown := [name for name in columns if name not in kept]:
@@ -81,7 +81,7 @@ def _many(model: SavedModel) -> int:
 def _learned_again(
     model: SavedModel, pool: pd.DataFrame, columns: Sequence[str], number: int, seed: int
 ) -> pd.Series:
-    """What a model comes to that learned from rows of this one.
+    """Return what a model comes to that learned from rows of this one.
 
     They are drawn from a pool one by one, for a method may draw several rows with less variance
     than people have who happen to be in a table (FedPGM rounds its counts).
@@ -106,8 +106,10 @@ def _learned_again(
 
 
 def _estimates(model: SavedModel, rows: pd.DataFrame, columns: Sequence[str]) -> pd.Series:
-    """(column, what) -> its mean, or the share of one of its categories among rows that have a
-    value."""
+    """Return by (column, what) its mean, or the share of one of its categories.
+
+    Among rows that have a value.
+    """
     found = {}
     for column in model.form.columns:
         if column.name not in columns:

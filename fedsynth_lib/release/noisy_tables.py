@@ -76,8 +76,9 @@ def tables(model: SavedModel) -> dict[tuple[str, ...], pd.DataFrame]:
 
 
 def write(model: SavedModel, folder: Path, *, release: bool, quote_formulas: bool = False) -> None:
-    """Write a CSV file for each table; of a rehearsal its name says so, and those of an earlier
-    one are removed.
+    """Write a CSV file for each table.
+
+    Of a rehearsal its name says so, and those of an earlier one are removed.
 
     quote_formulas: as in `Container.content`.
     """
@@ -94,7 +95,7 @@ def write(model: SavedModel, folder: Path, *, release: bool, quote_formulas: boo
 
 
 def _quoted(text: str) -> str:
-    """The text, with an apostrophe where a spreadsheet would run it as a formula."""
+    """Return the text, with an apostrophe where a spreadsheet would run it as a formula."""
     return f"'{text}" if is_formula(text) else text
 
 
@@ -110,7 +111,7 @@ def check(method: Method, folder: Path, *, release: bool) -> None:
 
 
 def _labels(form: Form, column: Column, edges: np.ndarray | None) -> list[tuple[str, str]]:
-    """The first and the last value of each level, as the table's file writes them."""
+    """Return the first and the last value of each level, as the table's file writes them."""
     if edges is None:
         return [(category, category) for category in column.categories]
     known = {each.name: each for each in form.columns}[column.name]
@@ -137,7 +138,10 @@ def _labels(form: Form, column: Column, edges: np.ndarray | None) -> list[tuple[
 
 
 def _in_runs(state: Arrays, place: int, labels: list[tuple[str, str]]) -> list[str]:
-    """What the levels of a column are called, which may be runs of those of its encoder."""
+    """Return what the levels of a column are called.
+
+    They may be runs of those of its encoder.
+    """
     firsts = np.arange(len(labels))
     if place in private_bins.long_of(state):
         firsts = state[f"firsts {place}"]
@@ -160,15 +164,17 @@ def _reader(method: Method) -> Callable[[SavedModel], Iterator[Noisy]]:
 
 
 def _scale(model: SavedModel, what: str) -> float:
-    """The scale of the noise that the statement lists for a release."""
+    """Return the scale of the noise that the statement lists for a release."""
     entries = model.statement["entries"]
     return next((e["scale"] for e in entries if e["what"].startswith(what)), np.inf)
 
 
 def _all_shares(model: SavedModel) -> float:
-    """How many times the variance that is charged all clients make together: some may be curious,
-    so each makes a larger share. Raises BadInput where nobody knows how many clients made it: of a
-    study, whose sites may drop out, and of a model of an earlier version."""
+    """Return how many times the charged variance all clients make together.
+
+    Some may be curious, so each makes a larger share. Raises BadInput where nobody knows how many
+    clients made it: of a study, whose sites may drop out, and of a model of an earlier version.
+    """
     if not model.sizes:
         raise BadInput(
             "tables: the model does not say how many clients made its noise, so no standard "
@@ -178,13 +184,13 @@ def _all_shares(model: SavedModel) -> float:
 
 
 def _laplace(model: SavedModel, what: str) -> float:
-    """The standard deviation of discrete Laplace noise made by all clients."""
+    """Return the standard deviation of discrete Laplace noise made by all clients."""
     stay = np.exp(-1 / _scale(model, what))
     return float(np.sqrt(2 * stay * _all_shares(model)) / (1 - stay))
 
 
 def _of_fedpgm(model: SavedModel) -> Iterator[Noisy]:
-    """The averages of both sums, by their precision (`fedpgm._measured_again`)."""
+    """Average both sums, by their precision (`fedpgm._measured_again`)."""
     state, wide = model.state, is_wide(len(model.state["levels"]))
     rows, first_rows = (max(float(state[name]), 1.0) for name in ("rows", "first_rows"))
     repeats = dict(zip(fedpgm.chosen_in(state), state["repeats"].tolist(), strict=True))

@@ -54,8 +54,11 @@ MOST_NAMED = (500, 300, 100, 30, 10)
 
 @dataclass(frozen=True)
 class Found:
-    """levels: column -> its named levels, in alphabetical order. counts: column -> their noisy
-    counts, and that of gaps where they are declared: a record is in one of them."""
+    """The levels of open columns that were selected.
+
+    levels: column -> its named levels, in alphabetical order. counts: column -> their noisy counts,
+        and that of gaps where they are declared: a record is in one of them.
+    """
 
     levels: Mapping[str, Sequence[str]]
     counts: Mapping[str, Sequence[float]]
@@ -84,13 +87,13 @@ class Plan:
         return int(np.ceil(1.5 - self.charge.noise * self.charge.sensitivity * ndtri(each)))
 
     def noisy(self, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """The counts with the noise that is charged."""
+        """Return the counts with the noise that is charged."""
         noise, sensitivity = self.charge.noise, self.charge.sensitivity
         drawn = Noise(noise, rng)
         return gaussian_counts(counts, noise, l2_sensitivity=sensitivity, noise=drawn)
 
     def select(self, table: Table, rng: np.random.Generator) -> Found:
-        """The levels of the rows of a table whose noisy count reaches the threshold."""
+        """Select the levels of the rows of a table whose noisy count reaches the threshold."""
         levels, counts = {}, {}
         for column in table.form.columns:
             if column.is_open:
@@ -105,7 +108,7 @@ class Plan:
         return Found(levels, counts)
 
     def said(self, statement: dict, found: Found, num_rows: int) -> dict:
-        """The statement of a run that had the rest of the budget, as one of the whole.
+        """Return the statement of a run that had the rest of the budget, as one of the whole.
 
         num_rows: that the method was taken to learn from, as declared or counted with noise.
         """
@@ -135,8 +138,10 @@ class Plan:
 
 
 def planned(form: Form, privacy: Privacy) -> Plan | None:
-    """How the levels of a form's open columns are selected within a budget for one row; None where
-    no column is open."""
+    """Plan how the levels of open columns are selected within a budget for one row.
+
+    None where no column is open.
+    """
     if not form.open:
         return None
     aside = DELTA_SHARE * privacy.delta
@@ -174,7 +179,7 @@ def check(
 
 
 def widest(form: Form, most: int) -> Form:
-    """The form as if so many levels of each open column were named."""
+    """Return the form as if so many levels of each open column were named."""
     columns = [
         _named(column, [f"{column.other} {number}{NOBODYS}" for number in range(most)])
         if column.is_open
@@ -185,7 +190,7 @@ def widest(form: Form, most: int) -> Form:
 
 
 def fitted(plan: Plan, form: Form, job: Callable[[Form], Job]) -> tuple[Job, Plan]:
-    """The job of a run, and how levels are selected with the most that its method can hold.
+    """Return the job of a run, and how levels are selected with the most that it can hold.
 
     job: makes it of a form; raises BadInput for one that the method cannot hold.
     """
@@ -207,7 +212,7 @@ def _named(column: FileColumn, levels: Sequence[str]) -> FileColumn:
 
 
 def with_levels(table: Table, found: Mapping[str, Sequence[str]]) -> Table:
-    """The table with these categories of its open columns; other values are `other`."""
+    """Return the table with these categories of its open columns; other values are `other`."""
     columns, frame = [], table.frame
     for column in table.form.columns:
         if column.name in found:

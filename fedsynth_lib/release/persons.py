@@ -26,8 +26,9 @@ from fedsynth_lib.tables.partition import row_draws
 
 
 def rows_that_count(table: Table, *, site: str = "", key: bytes) -> Table:
-    """The table with at most `most_rows` rows of each person, all of one site: that of the row
-    which is drawn first. As it is, where its unit is a row.
+    """Return the table with at most `most_rows` rows of each person, all of one site.
+
+    That of the row which is drawn first. As it is, where its unit is a row.
 
     site: the column that says which site a row is from; '' where there is none.
     """
@@ -43,13 +44,13 @@ def rows_that_count(table: Table, *, site: str = "", key: bytes) -> Table:
 
 
 def row_budget(asked: Privacy, most_rows: int) -> Privacy:
-    """The budget for one row that gives a group of `most_rows` rows what was asked for."""
+    """Return the budget for one row that gives a group of `most_rows` rows what was asked for."""
     epsilon = asked.epsilon / most_rows
     return replace(asked, epsilon=epsilon, delta=asked.delta / _deltas(epsilon, most_rows))
 
 
 def unit_of(form: Form) -> str:
-    """The unit of privacy in words."""
+    """Write the unit of privacy in words."""
     return f"one person with up to {form.most_rows} rows"
 
 
@@ -61,7 +62,7 @@ def _deltas(epsilon: float, most_rows: int) -> float:
 def for_persons(
     statement: dict, form: Form, asked: Privacy, *, several_sites: bool = False
 ) -> dict:
-    """The statement of a run whose unit was a row, as one about persons.
+    """Return the statement of a run whose unit was a row, as one about persons.
 
     A figure for a row above its budget says nothing at the delta that was asked for: it is None.
     several_sites: whether the rows were with several sites, none of which sees another one's.

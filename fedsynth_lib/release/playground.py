@@ -1,8 +1,8 @@
-"""The playground: one setting of the common protocol at a time, from rows that are there, or
-trained on demand.
+"""The playground: one setting of the common protocol at a time.
 
-Measures come from the result rows of notebooks 70 to 72. The picture of the columns needs the
-synthetic table as well, which the button Train makes, or finds where its run took place.
+From rows that are there, or trained on demand. Measures come from the result rows of notebooks 70
+to 72. The picture of the columns needs the synthetic table as well, which the button Train makes,
+or finds where its run took place.
 """
 
 from pathlib import Path
@@ -54,6 +54,7 @@ class Choice(NamedTuple):
     epsilon: float
 
     def __str__(self) -> str:
+        """Write the choice in words."""
         noise = "no noise" if np.isinf(self.epsilon) else f"ε = {self.epsilon:g}"
         return (
             f"{self.method} on {self.dataset}, {self.n_clients} clients, "
@@ -76,7 +77,7 @@ def options(profile: str) -> dict[str, dict[str, Any]]:
 
 
 def checked(choice: Choice, profile: str) -> Choice:
-    """The choice itself; BadInput where it cannot be run."""
+    """Return the choice itself; BadInput where it cannot be run."""
     folder_name(profile, "real")
     for name, labels in options(profile).items():
         if (value := getattr(choice, name)) not in labels.values():
@@ -92,13 +93,15 @@ def checked(choice: Choice, profile: str) -> Choice:
 
 
 def learned_from(dataset: str, profile: str) -> Table:
-    """The rows that the runs of seed 0 learn from."""
+    """Return the rows that the runs of seed 0 learn from."""
     return side_by_side.prepared(dataset, SIZES[profile]["rows"], 0).train
 
 
 def load(dataset: str, profile: str) -> pd.DataFrame:
-    """The rows of SOURCES that today's methods made on this table, or else on its stand-in; each
-    measurement once."""
+    """Return the rows of SOURCES that today's methods made on this table.
+
+    Or else on its stand-in; each measurement once.
+    """
     table = table_digest(dataset)
     for digest, data in ((table, "real"), (table, "standin"), (at_hand(table), "standin")):
         rows = _rows_of(digest, project_root() / "data" / "results" / folder_name(profile, data))
@@ -109,8 +112,10 @@ def load(dataset: str, profile: str) -> pd.DataFrame:
 
 
 def _rows_of(digest: str, folder: Path) -> pd.DataFrame:
-    """The rows of SOURCES in a folder: of the table with this digest, by today's methods, nothing
-    as published."""
+    """Return the rows of SOURCES in a folder.
+
+    Of the table with this digest, by today's methods, nothing as published.
+    """
     found = [load_rows(path) for name in SOURCES if (path := folder / f"{name}.csv").is_file()]
     rows = pd.concat(found) if found else to_frame([])
     rows = with_params(rows, table="", brief=False, as_published=False)
@@ -121,23 +126,27 @@ def _rows_of(digest: str, folder: Path) -> pd.DataFrame:
 
 
 def at(rows: pd.DataFrame, choice: Choice) -> pd.DataFrame:
-    """Of the rows of one table those at this setting, and the known rows; none where there are only
-    these."""
+    """Return the rows of one table at this setting, and the known rows.
+
+    None where there are only these.
+    """
     same = (rows["partition"] == choice.partition) & (rows["epsilon"] == choice.epsilon)
     same &= rows["n_clients"].fillna(0) == choice.n_clients
     return rows[same | rows["method"].isin(YARDSTICKS)] if same.any() else rows[same]
 
 
 def arguments(choice: Choice, profile: str) -> dict[str, Any]:
-    """What `synthetic` is called with, as the grids do for their seed 0."""
+    """Return what `synthetic` is called with, as the grids do for their seed 0."""
     size, key = SIZES[profile], ENTRANTS[checked(choice, profile).method].key
     sized = {"rows": size["rows"], "training": size["training"].get(key)}
     return choice._asdict() | {"seed": 0} | sized
 
 
 def train(choice: Choice, profile: str) -> pd.DataFrame:
-    """The rows of a run with seed 0; its synthetic table is kept, so that a second time costs the
-    measures only."""
+    """Return the rows of a run with seed 0.
+
+    Its synthetic table is kept, so that a second time costs the measures only.
+    """
     version = side_by_side.version({"method": choice.method, "brief": True})
     labels = {"profile": profile, "version": version}
     made = side_by_side.measure(**arguments(choice, profile), brief=True)
@@ -145,14 +154,18 @@ def train(choice: Choice, profile: str) -> pd.DataFrame:
 
 
 def joined(rows: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
-    """The rows with those just made; where these are of a stand-in, rows of the real table are left
-    out."""
+    """Join the rows with those just made.
+
+    Where these are of a stand-in, rows of the real table are left out.
+    """
     return pd.concat([rows[rows["data"].isin(made["data"])], made]).drop_duplicates(MEASUREMENT)
 
 
 def words(rows: pd.DataFrame, choice: Choice, profile: str) -> str:
-    """The privacy statement in one line and the measures in another; or one sentence on what to
-    run."""
+    """Write the privacy statement in one line and the measures in another.
+
+    Or one sentence on what to run.
+    """
     own = at(rows, choice).query("method == @choice.method")
     if own.empty:
         return (
@@ -190,8 +203,10 @@ def measures_picture(rows: pd.DataFrame, choice: Choice) -> Figure:
 
 
 def columns_picture(choice: Choice, profile: str) -> Figure:
-    """Some columns, real and synthetic, the target among them; trains where the synthetic table is
-    not kept."""
+    """Draw some columns, real and synthetic, the target among them.
+
+    It trains where the synthetic table is not kept.
+    """
     frame, _ = side_by_side.synthetic(**arguments(choice, profile))
     table = learned_from(choice.dataset, profile)
     # the target first
@@ -201,8 +216,9 @@ def columns_picture(choice: Choice, profile: str) -> Figure:
 
 
 def controls(start: Choice, profile: str) -> Any:
-    """Return the live page: a control for each part of a choice, the button Train, and below them
-    words and pictures.
+    """Return the live page.
+
+    It has a control for each part of a choice, the button Train, and below them words and pictures.
 
     A change shows rows that are there. While Train is pressed, what is chosen is trained, and its
     columns are drawn; for the start these are there.

@@ -49,14 +49,16 @@ class Begun:
     number: str
 
     def end(self, statement: dict, *, rows: int) -> None:
-        """Notes a finished run by its privacy statement, before its rows leave."""
+        """Note a finished run by its privacy statement, before its rows leave."""
         self.book.add(statement, rows=rows, number=self.number)
         said = of_unit(statement)
         self._settle(statement["epsilon"], statement["delta"], released=True, **said)
 
     def give_up(self, epsilon: float, delta: float, what: str) -> None:
-        """Notes a run that was refused after it had spent this much on `what`: it is paid for, and
-        no release of the rows."""
+        """Note a run that was refused after it had spent this much on `what`.
+
+        It is paid for, and no release of the rows.
+        """
         self.book.settle(self.number, epsilon, delta, what=what)
         self._settle(epsilon, delta, released=False)
 
@@ -79,8 +81,11 @@ class Register:
         self.journal, self._key = Journal(folder / "releases.jsonl"), folder / "key"
 
     def key(self) -> bytes:
-        """The secret of the digests, made once. Raises BadInput where it is gone and rows were
-        registered with it: they would not be found again."""
+        """Return the secret of the digests, made once.
+
+        Raises BadInput where it is gone and rows were registered with it: they would not be found
+        again.
+        """
         with self.journal.locked():
             if len(key := read_bytes(self._key)) == KEY_BYTES:
                 return key
@@ -102,12 +107,12 @@ class Register:
         return [line for line in settled(self.journal.lines()) if line["keyed"] == rows]
 
     def total(self, rows: str) -> Total:
-        """What all of them cost together; how many of them handed rows on, or may have."""
+        """Return what all of them cost together; how many of them handed rows on, or may have."""
         found = self.releases(rows)
         return replace(total_of(found), releases=len(_handed_on(found)))
 
     def admit(self, rows: str, *, name: str, epsilon: float, again: bool) -> None:
-        """Raises Refused for rows that were released before, unless `again`."""
+        """Raise Refused for rows that were released before, unless `again`."""
         if not again:
             _refuse_earlier(self.releases(rows), epsilon, name)
 
@@ -123,7 +128,7 @@ class Register:
         again: bool,
         **said: str,
     ) -> Begun:
-        """Notes a release before its noise is drawn, here and in the ledger of its population.
+        """Note a release before its noise is drawn, here and in the ledger of its population.
 
         Raises Refused for rows that were released before, unless `again`, and where the population
         would be overdrawn. Of two at once the second finds the first begun.
@@ -146,7 +151,7 @@ class Register:
 
 
 def open_register() -> Register:
-    """The register of this project, beside the ledger."""
+    """Return the register of this project, beside the ledger."""
     return Register(folder() / "register")
 
 
@@ -179,7 +184,9 @@ def _times(number: int) -> str:
 
 
 def rows_digest(raw: pd.DataFrame, key: bytes) -> str:
-    """A keyed digest (BLAKE2b) of the rows as a multiset, and of each row as a multiset of cells.
+    """Return a keyed digest (BLAKE2b) of the rows as a multiset, and of each row.
+
+    Each row is a multiset of cells.
 
     raw: columns as a reader gives them: texts, labels, numbers, moments. A number counts by its
         value, so 2.50 is 2.5, and a text without its outer spaces. Empty cells are equal.
@@ -197,15 +204,18 @@ def rows_digest(raw: pd.DataFrame, key: bytes) -> str:
 
 
 def _word(value: object, key: bytes) -> tuple[int, int]:
-    """Two numbers of 64 bits for a cell. Those of a row are added: so the order of its columns has
-    no part in the sum, and without the key nobody finds two rows with the same one."""
+    """Return two numbers of 64 bits for a cell.
+
+    Those of a row are added: so the order of its columns has no part in the sum, and without the
+    key nobody finds two rows with the same one.
+    """
     text = _plain(value).encode("utf-8", "surrogatepass")
     found = hashlib.blake2b(text, key=key, digest_size=16, person=b"cell").digest()
     return int.from_bytes(found[:8], "little"), int.from_bytes(found[8:], "little")
 
 
 def _plain(value: object) -> str:
-    """A cell as text, alike in all kinds of file."""
+    """Write a cell as text, alike in all kinds of file."""
     if value is None:
         return ""
     if isinstance(value, datetime):  # pandas' moments are, too

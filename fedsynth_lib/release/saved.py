@@ -80,6 +80,7 @@ class SavedModel:
     sizes: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
+        """Write what it is a model of."""
         columns = ", ".join(c.name for c in self.form.columns if c.name not in self.form.left_out)
         return (
             f"SavedModel of {self.method.name}, of {self.num_rows:,} rows of {columns}. "
@@ -211,7 +212,7 @@ class SavedModel:
         seed: int | None = None,
         where: Mapping[str, Any] | None = None,
     ) -> pd.DataFrame:
-        """The rows of `sample` as `Form.to_file` has them."""
+        """Return the rows of `sample` as `Form.to_file` has them."""
         wanted = checked_number(self.num_rows if rows is None else rows)
         drawn = self.drawn(wanted, seed=seed, where=where)
         if len(drawn) < wanted:
@@ -226,7 +227,7 @@ class SavedModel:
         seed: int | None = None,
         where: Mapping[str, Any] | None = None,
     ) -> pd.DataFrame:
-        """The rows of `sample` as methods see them; fewer where too few fit `where`."""
+        """Return the rows of `sample` as methods see them; fewer where too few fit `where`."""
         rows = self.num_rows if rows is None else rows
         seed = self.seed if seed is None else checked_seed(seed)
         schema, config, counted = as_counted(self.method, self.form, self.config)
@@ -256,8 +257,11 @@ class SavedModel:
 
     @property
     def together(self) -> list[tuple[str, ...]] | None:
-        """The groups of columns that were measured together; None where this is not known: of a
-        network, which learns from whole rows, and of a method of one's own."""
+        """Return the groups of columns that were measured together.
+
+        None where this is not known: of a network, which learns from whole rows, and of a method of
+        one's own.
+        """
         if key_of(self.method) not in REGISTRY:
             return None
         schema, config, _ = as_counted(self.method, self.form, self.config)
@@ -272,8 +276,10 @@ class SavedModel:
         where: Mapping[str, Any] | None = None,
         quote_formulas: bool = False,
     ) -> bytes:
-        """The same as the content of a file, in the form of the table's own; quote_formulas: as in
-        `Container.content`."""
+        """Return the same as the content of a file, in the form of the table's own.
+
+        quote_formulas: as in `Container.content`.
+        """
         found = self.in_file(rows, seed=seed, where=where)
         return self.container.content(found, self.form, quote_formulas=quote_formulas)
 
@@ -296,7 +302,7 @@ def most_drawn(rows: int) -> int:
 
 
 def too_few(found: int, wanted: int, where: Mapping[str, Any]) -> str:
-    """What is said where a model hardly ever gives rows with these values."""
+    """Write what is said where a model hardly ever gives rows with these values."""
     return (
         f"where: {found} of {most_drawn(wanted):,} rows drawn from the model have "
         f"{as_words(where)}, and {wanted} were asked for: ask for fewer rows or fewer conditions, "
@@ -305,7 +311,7 @@ def too_few(found: int, wanted: int, where: Mapping[str, Any]) -> str:
 
 
 def as_words(where: Mapping[str, Any]) -> str:
-    """A condition as people write it."""
+    """Write a condition as people write it."""
     return " and ".join(f"{name} = {value!r}" for name, value in where.items())
 
 
@@ -323,8 +329,11 @@ class Where:
 
     @classmethod
     def of(cls, form: Form, given: Mapping[str, Any] | None) -> "Where | None":
-        """Raises BadInput for what is no column -> value, and for a value that the column of this
-        name cannot have."""
+        """Read a condition.
+
+        Raises BadInput for what is no column -> value, and for a value that the column of this name
+        cannot have.
+        """
         if given is None:
             return None
         if not isinstance(given, Mapping) or not given:
@@ -362,7 +371,7 @@ class Where:
 
 
 def _parsed(column: FileColumn, value: Any) -> dict[str, pd.Series]:
-    """The model's columns for a value of a column."""
+    """Return the model's columns for a value of a column."""
     cannot = f"where: column {column.name!r} cannot be {value!r}"
     if column.modelled is None or column.kind == "constant":
         raise BadInput(
@@ -407,7 +416,7 @@ def saved(
     seed: int = 0,
     sizes: Sequence[int] = (),
 ) -> SavedModel:
-    """The model of a run with these settings, on a table of this form.
+    """Return the model of a run with these settings, on a table of this form.
 
     seed, sizes: that the run was given. container: of the table's file; CSV where there is none.
     Raises BadInput for a state that may not be handed on.
@@ -423,7 +432,7 @@ def saved(
 
 
 def _config(kind: type, settings: Mapping[str, Any]) -> Any:
-    """Settings from JSON, whose lists were tuples."""
+    """Return settings from JSON, whose lists were tuples."""
 
     def frozen(value: Any) -> Any:
         return tuple(map(frozen, value)) if isinstance(value, list) else value
@@ -445,7 +454,7 @@ def key_in_files(method: Method) -> str:
 
 
 def to_bytes(model: SavedModel) -> bytes:
-    """The file's content; of equal models it is the same. BadInput as `key_in_files`."""
+    """Return the file's content; of equal models it is the same. BadInput as `key_in_files`."""
     container = {
         each.name: getattr(model.container, each.name)
         for each in fields(Container)
@@ -564,7 +573,7 @@ def read(given: str | Path) -> SavedModel:
 
 
 def _members(path: Path) -> dict[str, bytes]:
-    """The content of the zip; BadInput for what is none, and for one too large to be a model."""
+    """Return the content of the zip; BadInput for what is none, or too large to be a model."""
     try:
         with zipfile.ZipFile(path) as archive:
             if sum(each.file_size for each in archive.infolist()) > MOST_BYTES:

@@ -1,10 +1,10 @@
-"""A privacy statement for those who do not compute: one printed page, and an entry for the public
-registry.
+"""A privacy statement for those who do not compute.
 
-The page is for a data protection officer: A4, no script, nothing from elsewhere. The entry has the
-fields of the Differential Privacy Deployments Registry (registry.opendp.org), as
-`schemas/deployments-schema.yaml` in github.com/opendp/deployments-registry-data stood at commit
-3e9c812 (July 2026); as JSON, which is YAML too.
+One printed page, and an entry for the public registry. The page is for a data protection officer:
+A4, no script, nothing from elsewhere. The entry has the fields of the Differential Privacy
+Deployments Registry (registry.opendp.org), as `schemas/deployments-schema.yaml` in
+github.com/opendp/deployments-registry-data was at commit 3e9c812 (July 2026); as JSON, which is
+YAML too.
 """
 
 import json
@@ -28,8 +28,10 @@ MOST_LETTERS = 240  # of a line; a longer one is in the statement
 
 @dataclass(frozen=True)
 class Release:
-    """What a statement does not know: whose table it is, what leaves the house, for whom and for
-    what."""
+    """What a statement does not know.
+
+    Whose table it is, what leaves the house, for whom and for what.
+    """
 
     name: str
     product: str
@@ -44,7 +46,7 @@ class Release:
 def summary_page(
     statement: dict, about: Release, total: Total | None = None, same_rows: Total | None = None
 ) -> str:
-    """The statement on one page of HTML.
+    """Write the statement on one page of HTML.
 
     total: of all releases about these people, by the name of their population; same_rows: of all
         releases of these very rows, whatever name they went by. Both with this one.
@@ -84,8 +86,9 @@ def _cut(text: str) -> str:
 
 
 def registry_entry(statement: dict, about: Release, same_rows: Total | None = None) -> str:
-    """The release as an entry of the registry, a draft; region, sector and justification are the
-    owner's to add. same_rows: as in `summary_page`.
+    """Write the release as an entry of the registry, a draft.
+
+    Region, sector and justification are the owner's to add. same_rows: as in `summary_page`.
 
     A rehearsal says so in its name, and has no epsilon: its noise is not secret.
     """

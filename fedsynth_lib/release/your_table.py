@@ -1,8 +1,7 @@
-"""From someone's own file to a private synthetic table: an example file, clients, settings, scores,
-what is handed on.
+"""From someone's own file to a private synthetic table.
 
-Nothing here lands in a folder that is committed: the example in data/cache, what is handed on in
-data/results/*-own.
+An example file, clients, settings, scores, what is handed on. Nothing here goes to a folder that is
+committed: the example in data/cache, what is handed on in data/results/*-own.
 
 In a release nothing that touches rows follows from a seed that somebody knows, or from the true
 number of rows: a secret key says where each row goes (`key_of`), and methods take the number that
@@ -90,8 +89,10 @@ COUNT_SHARE = 0.02  # of epsilon, for the number of rows where nobody declares i
 
 
 def example(rows: int, seed: int) -> Path:
-    """A CSV file of heart patients in data/cache/own, its declared schema and a draft of one beside
-    it: public rows, made-up sites."""
+    """Write a CSV file of heart patients in data/cache/own, with its schema and a draft of one.
+
+    Public rows, made-up sites.
+    """
     table = load_table("brfss_heart", rows=rows, seed=seed)
     site = stream(seed, "site").choice(list(WARDS), rows, p=list(WARDS.values()))
     path = project_root() / "data" / "cache" / "own" / "heart.csv"
@@ -110,8 +111,10 @@ def example(rows: int, seed: int) -> Path:
 
 
 class Files(NamedTuple):
-    """Where a table, its declared schema and a draft of one are, or would be. A table may be in
-    memory, and a schema a text."""
+    """Where a table, its declared schema and a draft of one are, or would be.
+
+    A table may be in memory, and a schema a text.
+    """
 
     table: Source
     schema: Path | str
@@ -138,7 +141,7 @@ def draft(
     keep: str | int | Sequence = (),
     out: str | Path | None = None,
 ) -> Path:
-    """Writes the draft of a schema for the eyes of its owner, or to `out`, and gives its path.
+    """Write the draft of a schema for the eyes of its owner, or to `out`; return its path.
 
     keep: columns of categories, however many they have.
     """
@@ -157,8 +160,10 @@ def asked(
     keep: str | int | Sequence = (),
     out: str | Path | None = None,
 ) -> Path:
-    """Write the schema of a table, or to `out`, by a draft of it and the answers to its questions;
-    give its path. hear, say: as in `answered`. target, ignore, keep: as in `draft`.
+    """Write the schema of a table by a draft of it and the answers to its questions.
+
+    Beside the table, or to `out`; returns its path. hear, say: as in `answered`. target, ignore,
+    keep: as in `draft`.
 
     Raises BadInput where there is a schema already.
     """
@@ -174,13 +179,13 @@ def asked(
 def draft_where_needed(
     files: Files, *, target: str = "", ignore: str | int | Sequence = ()
 ) -> None:
-    """A draft for a table that has neither a schema nor a draft."""
+    """Draft a schema for a table that has neither a schema nor a draft."""
     if not (files.schema.exists() or files.draft.exists()):
         draft(files, target=target, ignore=ignore)
 
 
 def questions(form: Form) -> list[str]:
-    """What a draft asks, a line for each column and each rule."""
+    """Return what a draft asks, a line for each column and each rule."""
     asked = [f"{c.name}: {c.question}" for c in form.columns if c.name in form.questions]
     return [*asked, *(f"rule {rule}: {rule.question}" for rule in form.rules if rule.question)]
 
@@ -194,7 +199,7 @@ def load(
     unit: str = "",
     most_rows: int = 0,
 ) -> Table:
-    """The table; where it has no schema a draft is written, and BadInput says what to do with it.
+    """Load the table; where it has no schema write a draft, and say in BadInput what to do.
 
     target, ignore: of the draft. A schema that is there has the last word: BadInput for what it
     says otherwise. private, unit, most_rows: as in `load_table`.
@@ -240,14 +245,16 @@ def names_of(given: str | int | Sequence, parameter: str) -> list[str]:
 
 
 def left_out(table: Table) -> list[str]:
-    """The columns of a file that its synthetic rows will not have: undeclared ones, and those whose
-    declaration says so."""
+    """Return the columns of a file that its synthetic rows will not have.
+
+    Undeclared ones, and those whose declaration says so.
+    """
     kept = set(table.form.names) - set(table.form.left_out)
     return [name for name in table.container.columns if name not in kept]
 
 
 def method_of(name: str) -> Method:
-    """A registered method by its key, or someone's own by the path of its file."""
+    """Return a registered method by its key, or someone's own by the path of its file."""
     if not isinstance(name, str):
         raise BadInput(f"method is {name!r}: give its key, such as {DEFAULT}, or a path.")
     if name.endswith(".py"):
@@ -261,14 +268,17 @@ def method_of(name: str) -> Method:
 
 
 def key_of(seed: int, *, release: bool) -> bytes:
-    """The key that says where each row goes: nobody's in a release, known with the seed in a
-    rehearsal."""
+    """Return the key that says where each row goes.
+
+    It is nobody's in a release, known with the seed in a rehearsal.
+    """
     return secrets.token_bytes(32) if release else stream(seed, "key").bytes(32)
 
 
 def split(table: Table, *, key: bytes, release: bool = False) -> tuple[Table, Table]:
-    """(rows to learn from, rows set aside), TEST_SHARE of them set aside: each row, or each person,
-    on its own, see `by_hash`.
+    """Split a table: (rows to learn from, rows set aside), TEST_SHARE of them set aside.
+
+    Each row, or each person, on its own, see `by_hash`.
 
     Raises BadInput for too few rows; of a release that is no matter of the true number (see
     `_check_release` and `_planned`), which one record may change.
@@ -290,8 +300,9 @@ def split(table: Table, *, key: bytes, release: bool = False) -> tuple[Table, Ta
 def clients(
     table: Table, num_clients: int, *, site: str = "", key: bytes, release: bool = False
 ) -> Parts:
-    """Row positions of each client: of each declared category of column `site`, or dealt in about
-    equal shares.
+    """Return row positions of each client.
+
+    Of each declared category of column `site`, or dealt in about equal shares.
 
     That a site takes part is no secret: it is declared. Raises BadInput for one without rows, but
     not of a release, where one record may be all that a client has.
@@ -318,7 +329,7 @@ def clients(
 
 
 def _sites(table: Table, site: str) -> tuple[str, ...]:
-    """The declared categories of the column that says which site a row is from."""
+    """Return the declared categories of the column that says which site a row is from."""
     if table.schema[site].kind != "categorical":
         raise BadInput(
             f"{table.key}: site column {site!r} is declared numeric; declare it categorical."
@@ -327,7 +338,10 @@ def _sites(table: Table, site: str) -> tuple[str, ...]:
 
 
 def check_declared_rows(declared_rows: Sequence[int], num_counts: int, *, site: str = "") -> None:
-    """Raises BadInput unless there are none, or one of at least 1 for each count."""
+    """Check that there are no declared rows, or one number of at least 1 for each count.
+
+    Raises BadInput.
+    """
     numbers = (n for n in declared_rows if not isinstance(n, bool))
     whole = [isinstance(n, int | np.integer) and n >= 1 for n in numbers]
     whole = len(whole) == len(declared_rows) and all(whole)
@@ -371,8 +385,10 @@ def declared_sizes(
 
 
 def scores(train: Table, holdout: Table, synthetic: pd.DataFrame, *, seed: int) -> pd.DataFrame:
-    """`metrics.scores.scores`: a line for each measure, computed from the real rows without any
-    noise."""
+    """Score by `metrics.scores.scores`: a line for each measure.
+
+    Computed from the real rows without any noise.
+    """
     from fedsynth_lib.metrics.scores import scores
 
     return scores(train.frame, holdout.frame, synthetic, train.schema, seed=seed)
@@ -385,8 +401,9 @@ KINDS = {"rows": "", "statement": "_privacy.md", "page": "_privacy.html", "recor
 def places(
     table: Table, profile: str, *, release: bool, folder: Path | None = None
 ) -> dict[str, Path]:
-    """Where `hand_on` will write: 'rows', 'statement', 'page', 'record'. No release takes an
-    earlier one's place.
+    """Return where `hand_on` will write: 'rows', 'statement', 'page', 'record'.
+
+    No release takes an earlier one's place.
 
     Raises BadInput for a release with undeclared columns: known before a run, so that none is made
     in vain.
@@ -409,17 +426,19 @@ def places(
 
 
 def _read_from_rows(form: Form) -> list[str]:
-    """The columns of synthetic rows about which something was read from the real ones; a constant,
-    too, which no method sees."""
+    """Return the columns of synthetic rows about which something was read from the real ones.
+
+    A constant, too, which no method sees.
+    """
     read = [c.name for c in form.columns if c.from_rows or c.source == READ_FROM_ROWS]
     return [name for name in read if name not in form.left_out]
 
 
 def run(method: Method, train: Table, parts: Parts, *, config: Any, **options: Any) -> Run:
-    """`federation.settings.federated`, with gaps as a level of their own where the method counts;
-    its synthetic rows are those of the table's schema again.
+    """Run `federation.settings.federated`, with gaps as a level where the method counts.
 
-    What is released is what the method releases: the way there and back is public.
+    Its synthetic rows are those of the table's schema again. What is released is what the method
+    releases: the way there and back is public.
     """
     form = train.form or Form.of(train.schema)
     schema, config, counted = as_counted(method, form, config)
@@ -499,14 +518,17 @@ class Made:
 
     @property
     def table(self) -> Table:
+        """The table."""
         return self.asked.table
 
     @property
     def train(self) -> Table:
+        """The rows to learn from."""
         return self.asked.train
 
     @property
     def holdout(self) -> Table:
+        """The rows set aside."""
         return self.asked.holdout
 
     @property
@@ -551,7 +573,7 @@ def prepare(
     quote_formulas: bool = False,
     about: Mapping[str, str] | None = None,
 ) -> Asked:
-    """Reads the table, divides its rows, and checks all that was asked for.
+    """Read the table, divide its rows, and check all that was asked for.
 
     Where there is no schema, a draft is written beside the table, and BadInput says what to do.
     Raises BadInput for what cannot be asked, has no effect, or does not fit the declared schema,
@@ -659,7 +681,7 @@ def prepare(
 
 
 def _check_release(table: Table, declared_rows: Sequence[int]) -> None:
-    """What a release needs beyond a rehearsal, as far as it shows before noise is drawn."""
+    """Check what a release needs beyond a rehearsal, as far as it shows before noise is drawn."""
     unsaid = [name for name in left_out(table) if name not in table.form.left_out]
     if unsaid:
         raise BadInput(
@@ -681,8 +703,10 @@ def _check_model(path: Path, method: Method, *, release: bool) -> None:
 
 
 def _check_delta(privacy: Privacy, num_rows: float, known: str, name: str, spent: str = "") -> None:
-    """Raises Refused for a delta at which whole records might be published: 1 / rows or more. In a
-    release rows are declared or counted with noise, and never the true number."""
+    """Refuse a delta at which whole records might be published: 1 / rows or more.
+
+    Raises Refused. In a release rows are declared or counted with noise, and never the true number.
+    """
     if privacy.delta * num_rows >= 1:
         raise Refused(
             f"{name}: delta is {privacy.delta:g}, and from 1 / rows on whole records might be "
@@ -692,17 +716,21 @@ def _check_delta(privacy: Privacy, num_rows: float, known: str, name: str, spent
 
 
 def delta_for(delta: float, num_rows: int) -> float:
-    """Return the delta of a run: the default one is lowered to a power of ten that is at most a
-    tenth of 1 / rows. Another one is what was asked for."""
+    """Return the delta of a run.
+
+    The default one is lowered to a power of ten that is at most a tenth of 1 / rows. Another one is
+    what was asked for.
+    """
     if delta != DELTA or num_rows * DELTA <= 0.1:
         return delta
     return float(10.0 ** np.floor(np.log10(0.1 / num_rows)))
 
 
 def delta_notes(asked: Asked) -> list[str]:
-    """A line, for the owner alone, on a delta that was lowered, or that is not far below 1 / rows.
+    """Return a line, for the owner alone, on a delta that was lowered, or that is too large.
 
-    Where no rows are declared it follows from the true number, which it does not say.
+    That is: not far below 1 / rows. Where no rows are declared it follows from the true number,
+    which it does not say.
     """
     delta, rows = asked.promised.delta, sum(asked.declared_rows)
     if rows:
@@ -721,7 +749,9 @@ def delta_notes(asked: Asked) -> list[str]:
 
 
 def rare_classes(asked: Asked) -> list[str]:
-    """A warning, for the owner alone, of classes of the target with too few rows for the budget.
+    """Return a warning, for the owner alone, of classes of the target with too few rows.
+
+    For the budget.
 
     A rule of thumb: fewer than 10 standard deviations of the noise on a count, where every column
     is counted with the target once. It is counted in the real rows, without noise, so it says no
@@ -748,7 +778,7 @@ def carry_out(
     say: Callable[[str], None] = lambda text: None,
     note: Callable[[str], None] | None = None,
 ) -> Made:
-    """The run, and at once the files that may be handed on; a release is registered before.
+    """Run, and write at once the files that may be handed on; register a release before.
 
     say: is told what begins, a line each. note: is told what the owner should know, a line each;
     `say` where there is none.
@@ -846,7 +876,7 @@ def _carried_out(
 
 
 def _selected(asked: Asked, plan: open_levels.Plan) -> tuple[Asked, open_levels.Found]:
-    """The tables with the levels that noisy counts select in the rows to learn from."""
+    """Return the tables with the levels that noisy counts select in the rows to learn from."""
     rng = np.random.default_rng() if asked.release else stream(asked.seed, "open levels")
     found = plan.select(asked.train, rng)
     tables = {"table": asked.table, "train": asked.train, "holdout": asked.holdout}
@@ -857,7 +887,7 @@ def _selected(asked: Asked, plan: open_levels.Plan) -> tuple[Asked, open_levels.
 def _drawn(
     asked: Asked, model: saved.SavedModel, synthetic: pd.DataFrame, note: Callable[[str], None]
 ) -> tuple[pd.DataFrame, str]:
-    """The rows that are handed on, and in words what they were drawn given.
+    """Return the rows that are handed on, and in words what they were drawn given.
 
     A run that hardly gives rows that fit `where` is paid for all the same: so what was found is
     handed on, and a draw without the condition where nothing was.
@@ -875,8 +905,10 @@ def _drawn(
 def synthesize(
     path: str | Source, *, say: Callable[[str], None] = lambda text: None, **options: Any
 ) -> Made:
-    """From a file to the files that may be handed on: `prepare`, with its options, and then
-    `carry_out`."""
+    """Make of a file the files that may be handed on.
+
+    By `prepare`, with its options, and then `carry_out`.
+    """
     say(f"reads {path}")
     with telling_cost(None, say):
         asked = prepare(path, **options)
@@ -885,8 +917,11 @@ def synthesize(
 
 @contextmanager
 def telling_cost(begun: Begun | None, say: Callable[[str], None]) -> Iterator[None]:
-    """Tell the owner what a run counts as that was stopped: a release that was begun is told of
-    whatever stops it; else nothing is spent, which is told of Ctrl-C."""
+    """Tell the owner what a run counts as that was stopped.
+
+    A release that was begun is told of whatever stops it; else nothing is spent, which is told of
+    Ctrl-C.
+    """
     try:
         yield
     except BaseException as error:
@@ -908,8 +943,10 @@ def telling_cost(begun: Begun | None, say: Callable[[str], None]) -> Iterator[No
 
 @contextmanager
 def _paid_for(begun: Begun | None, paths: Mapping[str, Path]) -> Iterator[None]:
-    """What cannot be written from here on is told with where the release is, and that its budget is
-    spent: nobody should run it again for that."""
+    """Say of what cannot be written from here on where the release is, and that it is paid for.
+
+    Nobody should run it again for that.
+    """
     try:
         yield
     except BadInput as error:
@@ -923,7 +960,10 @@ def _paid_for(begun: Begun | None, paths: Mapping[str, Path]) -> Iterator[None]:
 
 
 def _known(path: Source, table: Table, epsilon: float, *, again: bool) -> str:
-    """The digest of a file's rows; Refused where they were released before, unless `again`."""
+    """Return the digest of a file's rows; Refused where they were released before.
+
+    Unless `again`.
+    """
     raw = table.container.raw(path, table.container.columns)
     register = open_register()
     rows = register.digest(raw)
@@ -932,7 +972,7 @@ def _known(path: Source, table: Table, epsilon: float, *, again: bool) -> str:
 
 
 def _begin(asked: Asked) -> Begun:
-    """The release in the register and in the ledger, before any of its noise is drawn."""
+    """Put the release into the register and the ledger, before any of its noise is drawn."""
     said = {"name": asked.table.key, "method": asked.method.name, "again": asked.again}
     said |= {"epsilon": asked.promised.epsilon, "delta": asked.promised.delta}
     if asked.table.form.unit:
@@ -949,7 +989,7 @@ def _planned(
     before: Sequence[Charge],
     **options: Any,
 ) -> tuple[Job, open_levels.Plan | None]:
-    """The job of a run, and how many levels of open columns its method can hold.
+    """Return the job of a run, and how many levels of open columns its method can hold.
 
     Whatever else refuses the run does so here, by the number of rows that it is taken to have: so a
     setting that cannot be is found before the run has begun, and costs the count of the rows at
@@ -991,9 +1031,10 @@ def hand_on(
     begun: Begun | None = None,
     same_rows: Total | None = None,
 ) -> tuple[str, dict[str, Path]]:
-    """Writes the synthetic rows, a file's content, and what must be said of them in three forms.
-    Gives the statement's text, and where the files are: a release never takes another one's place,
-    so where one was written since `places` looked it has the next number.
+    """Write the synthetic rows, a file's content, and what must be said of them in three forms.
+
+    Returns the statement's text, and where the files are: a release never takes another one's
+    place, so where one was written since `places` looked it has the next number.
 
     begun: of a release. It is settled first, so that rows which left are in the ledger and in the
         register whatever happens; it refuses a run without a guarantee.
@@ -1016,8 +1057,11 @@ def hand_on(
 
 
 def _write_or_rescue(contents: Mapping[Path, bytes]) -> None:
-    """Writes files that nobody can make again. Where there is no room, the others go to a folder
-    for temporary files, and BadInput says to which."""
+    """Write files that nobody can make again.
+
+    Where there is no room, the others go to a folder for temporary files, and BadInput says to
+    which.
+    """
     try:
         for path, content in contents.items():
             write_atomically(path, content)
@@ -1056,7 +1100,7 @@ def _contents(
 
 
 def _next(path: Path) -> Path:
-    """The path of a release with the next number."""
+    """Return the path of a release with the next number."""
     *_, last = re.finditer(r"_release(\d+)", path.name)
     number = f"_release{int(last[1]) + 1}"
     return path.with_name(path.name[: last.start()] + number + path.name[last.end() :])
@@ -1100,7 +1144,7 @@ def _names_with_units(table: Table) -> dict[str, str]:
 
 
 def pairs_drawn(made: Made) -> "Figure":
-    """The association of each pair of columns, in real and in synthetic rows."""
+    """Draw the association of each pair of columns, in real and in synthetic rows."""
     from fedsynth_lib.figures import labels
     from fedsynth_lib.figures.heatmap import pair_maps
 
@@ -1143,7 +1187,10 @@ EVALUATIONS = {"scores": write_scores, "pictures": write_pictures}
 
 
 def _internal(made: Made) -> tuple["Saver", str]:
-    """What saves into a folder of its own, and how names begin of what nobody else must see."""
+    """Return what saves into a folder of its own, and how names begin there.
+
+    Nobody else must see these files.
+    """
     from fedsynth_lib.figures import Saver
 
     place = made.paths["rows"]

@@ -1,5 +1,7 @@
-"""Exercises that check themselves: a cell gives its answer and learns whether it is right, or which
-assumption failed."""
+"""Exercises that check themselves.
+
+A cell gives its answer and learns whether it is right, or which assumption failed.
+"""
 
 import math
 from collections.abc import Mapping

@@ -1,5 +1,4 @@
-"""Lesson 00: made-up people, an attacker who knows three things about each, and how often the
-attacker is right."""
+"""Lesson 00: made-up people, and how often an attacker is right who knows three things of each."""
 
 from collections.abc import Iterable, Sequence
 
@@ -47,8 +46,11 @@ def people(num_rows: int, seed: int) -> Table:
 
 
 def guess(rows: pd.DataFrame, known: pd.DataFrame) -> pd.Series:
-    """Return the attacker's guess of each person's diagnosis: that of the row of the same town and
-    job whose age is nearest; the most frequent of all rows, where there is no such row."""
+    """Return the attacker's guess of each person's diagnosis.
+
+    It is that of the row of the same town and job whose age is nearest; the most frequent of all
+    rows, where there is no such row.
+    """
     guesses = pd.Series(rows["diagnosis"].mode()[0], index=known.index, dtype=object)
     groups = dict(list(rows.groupby(["town", "job"], observed=True)))
     for place, persons in known.groupby(["town", "job"], observed=True):

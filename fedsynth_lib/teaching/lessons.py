@@ -1,5 +1,7 @@
-"""The steps that every teaching notebook takes with its method: show its source, compare settings,
-vary the budget."""
+"""The steps that every teaching notebook takes with its method.
+
+They show its source, compare settings and vary the budget.
+"""
 
 import hashlib
 import inspect
@@ -43,15 +45,18 @@ from fedsynth_lib.tables.load import Table
 
 
 def show_source(*functions: Callable) -> Markdown:
-    """The functions' own source as a code block, so that a notebook holds no second copy of it."""
+    """Show the functions' own source as a code block, so that a notebook holds no second copy."""
     return Markdown("```python\n{}```".format("\n\n".join(map(inspect.getsource, functions))))
 
 
 def largest_moves(
     release: Callable[[np.ndarray], np.ndarray], records: np.ndarray, *, most_rows: int
 ) -> dict[str, float]:
-    """How far a release moves at most between neighbouring tables: all tables of at most so many
-    rows, each of which may be any of `records` (kinds, columns)."""
+    """Return how far a release moves at most between neighbouring tables.
+
+    These are all tables of at most so many rows, each of which may be any of `records` (kinds,
+    columns).
+    """
     kinds = range(len(records))
     sizes = (combinations_with_replacement(kinds, size) for size in range(most_rows + 1))
     worlds = [records[list(rows)] for size in sizes for rows in size]
@@ -76,7 +81,7 @@ def noisy(
 def fitted(
     levels: tuple[int, ...], measured: Iterable[tuple[Query, np.ndarray, float]], total: int
 ) -> np.ndarray:
-    """The joint counts (levels) of the graphical model that fits noisy marginals best."""
+    """Return the joint counts (levels) of the graphical model that fits noisy marginals best."""
     goals = targets(levels, list(measured), total=total)
     model = estimate(Model(levels), goals, iterations=1000, to_noise=False)
     return total * Answers(model)(tuple(range(len(levels))))
@@ -91,8 +96,9 @@ def fit_path(
     *,
     iterations: Iterable[int],
 ) -> pd.DataFrame:
-    """What becomes of a graphical model that is fitted to `noisy` marginals of `rows` for ever more
-    iterations; a line for each number of them.
+    """Fit a graphical model to `noisy` marginals of `rows` for ever more iterations.
+
+    A line for each number of them.
 
     loss: over what that of the true distribution is expected to be, so 1 is where the fit reaches
         the noise.
@@ -116,8 +122,9 @@ def fit_path(
 
 
 def clique_graph(levels: tuple[int, ...], names: Sequence[str], queries: Iterable[Query]) -> Any:
-    """The junction tree of the model that measures `queries` as a networkx DiGraph; columns without
-    neighbour left out.
+    """Return the junction tree of the model that measures `queries` as a networkx DiGraph.
+
+    Columns without neighbour are left out.
 
     A node is called by its columns, those that it shares with its parent first.
     """
@@ -135,8 +142,10 @@ def clique_graph(levels: tuple[int, ...], names: Sequence[str], queries: Iterabl
 
 
 def candidate_errors(state: Mapping[str, np.ndarray], rows: np.ndarray) -> np.ndarray:
-    """L1 distance, in shares, of the state's model to `rows` on every candidate of its workload,
-    (candidates,)."""
+    """Return how far the state's model is from `rows` on every candidate of its workload.
+
+    L1 distance, in shares, (candidates,).
+    """
     return _errors(state, candidates_in(state).counts(rows, state["levels"]) / len(rows))
 
 
@@ -148,8 +157,9 @@ def _errors(state: Mapping[str, np.ndarray], shares: np.ndarray) -> np.ndarray:
 def rounds_of(
     steps: Sequence[Round], rows: np.ndarray, names: Sequence[str], delta: float
 ) -> pd.DataFrame:
-    """A line for every marginal that AIM measured after the first of `steps`, by the names of its
-    columns.
+    """Return a line for every marginal that AIM measured after the first of `steps`.
+
+    They are named by their columns.
 
     Errors are those of `candidate_errors` before and after, the workload's its mean over the
     workload; ε is what had been spent by then.
@@ -181,9 +191,11 @@ def migration(
     config: Any,
     seeds: Iterable[int],
 ) -> pd.DataFrame:
-    """FedBN's search alone, and with an exchange every `interval` generations: a line for each
-    client's best network, with its fitness by `scores`, those of all rows together. divisions:
-    name -> rows of each client."""
+    """Run FedBN's search alone, and with an exchange every `interval` generations.
+
+    A line for each client's best network, with its fitness by `scores`, those of all rows together.
+    divisions: name -> rows of each client.
+    """
     single, history = replace(config, interval=1), []  # a round is one generation
     nobody = bn.start(domain, single, stream(0, "start"))
     for (name, parts), way, seed in product(divisions.items(), ("alone", "exchange"), seeds):
@@ -203,8 +215,10 @@ def migration(
 
 
 def distances(real: Table, synthetic: pd.DataFrame) -> dict[str, float]:
-    """The two measures of fidelity that take no time: of single columns and of pairs; lower is
-    better."""
+    """Return the two measures of fidelity that take no time; lower is better.
+
+    One is of single columns, the other of pairs.
+    """
     return {
         "Hellinger": fidelity.hellinger(real.frame, synthetic, real.schema),
         "PCD": fidelity.pairwise_correlation_difference(real.frame, synthetic, real.schema),
@@ -214,8 +228,10 @@ def distances(real: Table, synthetic: pd.DataFrame) -> dict[str, float]:
 def three_settings(
     method: Method | ModuleType, table: Table, parts: Sequence[np.ndarray], **options: Any
 ) -> dict[str, list[Run]]:
-    """Setting -> its runs, a local one per client; all draw as many rows as `table` has. options:
-    of `settings`."""
+    """Run all three settings: setting -> its runs, a local one per client.
+
+    All draw as many rows as `table` has. options: of `settings`.
+    """
     options = {"num_rows": len(table), **options}
     return {
         "central": [settings.central(method, table, **options)],
@@ -225,8 +241,10 @@ def three_settings(
 
 
 def settings_table(runs: Mapping[str, Sequence[Run]], table: Table) -> pd.DataFrame:
-    """A line for each setting: distances from `table`, seconds and traffic in kB; means over
-    clients when local."""
+    """Return a line for each setting: distances from `table`, seconds and traffic in kB.
+
+    Means over clients when local.
+    """
     lines = {}
     for setting, group in runs.items():
         costs = [(run.seconds, run.bytes_up / 1e3, run.bytes_down / 1e3) for run in group]
@@ -239,16 +257,21 @@ def settings_table(runs: Mapping[str, Sequence[Run]], table: Table) -> pd.DataFr
 def draw_rows(
     method: Method | ModuleType, table: Table, state: Arrays, config: Any, seed: int
 ) -> pd.DataFrame:
-    """As many rows as `table` has from a finished state, as a central run with this seed draws
-    them."""
+    """Draw as many rows as `table` has from a finished state, as a central run does.
+
+    The run is one with this seed.
+    """
     codes = method.sample(state, len(table), config, rng=stream(seed, "sample"))
     encoder = method.encoder(table.schema, config)
     return encoder.inverse(codes, rng=stream(seed, "decode"))
 
 
 def with_remembered_steps(method: Method | ModuleType) -> Method:
-    """Return the method with client steps that are computed once for all budgets, where all that a
-    step sends is charged as unprotected: no noise is part of it (FedBN's search and vote)."""
+    """Return the method with client steps that are computed once for all budgets.
+
+    All that a step sends is charged as unprotected there: no noise is part of it (FedBN's search
+    and vote).
+    """
     method, known = Method.of(method), {}
 
     def client_step(
@@ -281,8 +304,9 @@ def sweep(
     delta: float = 0.0,
     learn_from: int = 4_000,
 ) -> pd.DataFrame:
-    """Tidy rows (variant, ε, seed, measure, value) of federated runs of every variant at every
-    budget with every seed.
+    """Run every variant federated at every budget with every seed.
+
+    Tidy rows (variant, ε, seed, measure, value).
 
     variants: name -> method and its config (None: the default). An epsilon of None, a run without
     noise, becomes infinity. Measures: `distances`, and the AUC on `holdout` of a random forest that

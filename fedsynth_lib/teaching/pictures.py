@@ -1,5 +1,7 @@
-"""Pictures of single lessons: what no other notebook draws, so that lessons hold questions and
-numbers, not axes."""
+"""Pictures of single lessons, so that lessons hold questions and numbers, not axes.
+
+No other notebook draws them.
+"""
 
 from collections.abc import Mapping
 
@@ -44,8 +46,10 @@ def attacked(curve: pd.DataFrame, without_names: float) -> Figure:
 
 
 def odds(released: pd.DataFrame, epsilon: float, right: float) -> Figure:
-    """Outputs with and without Ann; and the share of right guesses that any epsilon allows, a dot
-    at the game's."""
+    """Draw outputs with and without Ann, and the share of right guesses that any epsilon allows.
+
+    A dot is at the game's.
+    """
     fig, axes = plt.subplots(1, 2, figsize=(FULL_WIDTH, 2.4))
     shares = 100 * released.apply(pd.Series.value_counts, normalize=True)
     shares = shares.loc[3 - 5 / epsilon : 4 + 5 / epsilon]
@@ -59,8 +63,11 @@ def odds(released: pd.DataFrame, epsilon: float, right: float) -> Figure:
 
 
 def noises(drawn: np.ndarray, *, scale: float, sigma: float, delta: float) -> Figure:
-    """Log densities of Laplace and Gaussian noise, over those of discrete draws; and the privacy
-    loss: by how much a density changes where the output changes by one."""
+    """Draw log densities of Laplace and Gaussian noise, and the privacy loss.
+
+    The densities are over those of discrete draws; the loss is by how much a density changes where
+    the output changes by one.
+    """
     reach = int(1.5 * sigma**2 / scale)
     z = np.linspace(-reach, reach, 20 * reach + 1)  # in steps of 0.1
     logs = {"Laplace": laplace.logpdf(z, 0, scale)}
@@ -80,8 +87,10 @@ def noises(drawn: np.ndarray, *, scale: float, sigma: float, delta: float) -> Fi
 
 
 def bird_weights(real: pd.DataFrame, made: Mapping[int, pd.DataFrame]) -> Figure:
-    """Weights of made birds, a line for each kind and a panel for each number of rounds; all real
-    birds in grey."""
+    """Draw weights of made birds, a line for each kind and a panel for each number of rounds.
+
+    All real birds are in grey.
+    """
     fig, axes = plt.subplots(1, len(made), figsize=(FULL_WIDTH, 2.2), sharey=True)
     for ax, (rounds, birds) in zip(axes, made.items(), strict=True):
         ax.hist(real["weight"], 45, range=(0, 15), color=REAL_FILL)
@@ -98,8 +107,10 @@ def bird_weights(real: pd.DataFrame, made: Mapping[int, pd.DataFrame]) -> Figure
 
 
 def skews(true: np.ndarray, proxy: np.ndarray, picks: Mapping[str, np.ndarray]) -> Figure:
-    """Proxy by true heterogeneity of clients and marginals (any shape); and the true one of what
-    clients picked, by penalty. Grey: the mean of all."""
+    """Draw proxy by true heterogeneity, and the true one of what clients picked, by penalty.
+
+    The arrays, of clients and marginals, may have any shape. Grey: the mean of all.
+    """
     fig, axes = plt.subplots(1, 2, figsize=(FULL_WIDTH, 2.7))
     cloud = true.ravel(), proxy.ravel()
     axes[0].plot(*cloud, ".", markersize=1, alpha=0.2, rasterized=True)

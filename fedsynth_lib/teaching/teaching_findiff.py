@@ -1,5 +1,7 @@
-"""What the teaching notebook of FinDiff needs: a few columns of any table, the space of the
-diffusion, walks in it."""
+"""What the teaching notebook of FinDiff needs.
+
+A few columns of any table, the space of the diffusion, walks in it.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -37,8 +39,9 @@ MARKERS = ".x+"
 
 
 def few_columns(dataset: str, columns: Sequence[str], rows: int, seed: int) -> Table:
-    """At most `rows` rows in random order, with a few columns, of a registered table or a file with
-    schema beside it.
+    """Load at most `rows` rows in random order, with a few columns.
+
+    They are of a registered table or a file with schema beside it.
 
     columns: their names. Empty: `FEW`, else the first two numeric columns, the first three
     categorical ones of at most twelve categories, and the target.
@@ -66,8 +69,10 @@ def _first(schema: Schema) -> list[str]:
 
 
 def owners(table: Table, num_clients: int, seed: int) -> Parts:
-    """Rows of each client: whole categories of the first column that has enough, as in the work;
-    else at random."""
+    """Return the rows of each client: whole categories of the first column that has enough.
+
+    As in the work; else at random.
+    """
     for name in table.schema.categorical:
         if table.frame[name].nunique() >= num_clients:
             return split_clients(table, "by_column", num_clients, seed=seed, column=name)
@@ -82,8 +87,10 @@ def coordinates(schema: Schema, config: findiff.Config) -> list[str]:
 
 
 def points(state: Arrays, table: Table, config: findiff.Config) -> Tensor:
-    """The table's rows in the space of the diffusion (rows, width), by the maps and embeddings of a
-    state."""
+    """Return the table's rows in the space of the diffusion (rows, width).
+
+    By the maps and embeddings of a state.
+    """
     rows, levels = UnitRange(table.schema).transform(table.frame), state["levels"]
     scores = quantile_map.scores(numbers_of(rows, levels), state["quantiles"])
     scores = torch.from_numpy(scores.astype(np.float32))
@@ -93,7 +100,7 @@ def points(state: Arrays, table: Table, config: findiff.Config) -> Tensor:
 
 
 def rows_at(vectors: Tensor, state: Arrays, schema: Schema, config: findiff.Config) -> pd.DataFrame:
-    """The way back: numbers through their maps, the category whose embedding lies nearest."""
+    """Decode points: numbers through their maps, the category whose embedding lies nearest."""
     levels = state["levels"]
     columns, rows = int((levels == 0).sum()), np.empty((len(vectors), len(levels)))
     rows[:, levels == 0] = quantile_map.numbers(vectors[:, :columns].numpy(), state["quantiles"])
@@ -109,8 +116,9 @@ def walk(
     at: Iterable[int],
     rng: np.random.Generator,
 ) -> dict[int, Tensor]:
-    """Pure noise (num_rows, width) on its way back, by the number of steps that are left to go:
-    those of `at`, and 0.
+    """Walk pure noise (num_rows, width) back to rows.
+
+    By the number of steps that are left to go: those of `at`, and 0.
 
     The rows at 0 are those that `findiff.sample` decodes with the same generator.
     """
@@ -132,8 +140,10 @@ def walk(
 def errors_by_step(
     network: Network, vectors: Tensor, schedule: Schedule, *, at: Iterable[int], seed: int
 ) -> dict[int, float]:
-    """Mean squared error of the noise predicted in rows (rows, width) at each of the steps `at`; 1
-    for a guess of 0."""
+    """Return the mean squared error of the noise predicted in rows at each of the steps `at`.
+
+    rows: (rows, width). 1 for a guess of 0.
+    """
     found = {}
     with weights.seeded(stream(seed, "errors"), torch.device("cpu")), torch.no_grad():
         for step in at:
@@ -144,7 +154,7 @@ def errors_by_step(
 
 
 def draw_space(state: Arrays, table: Table, config: findiff.Config, seed: int) -> Figure:
-    """The first numeric column, its normal scores, and the first category's points.
+    """Draw the first numeric column, its normal scores, and the first category's points.
 
     The line over the column are standard normal draws on their way back through the column's map.
     """
@@ -181,8 +191,9 @@ def draw_space(state: Arrays, table: Table, config: findiff.Config, seed: int) -
 def draw_walk(
     moments: Mapping[str, Tensor], labels: pd.Series, names: Sequence[str], *, upwards: int
 ) -> Figure:
-    """The rows of each of `moments` (rows, width), a panel each: the first coordinate across,
-    another one upwards.
+    """Draw the rows of each of `moments` (rows, width), a panel each.
+
+    The first coordinate is across, another one upwards.
 
     labels: of the rows; of each of the three most frequent at most 200 rows are drawn. names: of
         the coordinates.
@@ -204,8 +215,9 @@ def draw_walk(
 def bills(
     sizes: Sequence[int], domain: Domain, config: findiff.Config, privacy: Privacy
 ) -> pd.DataFrame:
-    """A line for each client of so many rows: its rate, its noise multiplier, and epsilon after two
-    mistakes.
+    """Return a line for each client of so many rows: what it pays, and what two mistakes cost.
+
+    It has its rate, its noise multiplier, and epsilon after two mistakes.
 
     The mistakes: to take the multiplier of the largest client; to make ten times the local updates
     with one's own.

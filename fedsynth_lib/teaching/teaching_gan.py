@@ -19,8 +19,10 @@ from fedsynth_lib.tables.load import Column, Schema, Table
 
 
 def birds(num_rows: int, seed: int) -> Table:
-    """Made-up birds: three kinds, one of them rare, and a weight (kg) that all but follows from the
-    kind."""
+    """Make birds: three kinds, one of them rare, and a weight (kg) that follows from the kind.
+
+    All but follows: a little is chance.
+    """
     rng, kinds = stream(seed, "birds"), ("hen", "goose", "swan")
     kind = rng.choice(3, num_rows, p=[0.70, 0.26, 0.04])
     weight = rng.normal(np.array([2.2, 5.0, 10.0])[kind], np.array([0.35, 0.7, 1.0])[kind])
@@ -40,8 +42,9 @@ def summed_gradient(
     records: int | None = None,
     divisor: float = 1.0,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The sum over records of the network's gradients, each cut to norm `clip`, as one vector and
-    without noise; and their norms before that, (records,).
+    """Sum over records the network's gradients, each cut to norm `clip`.
+
+    As one vector and without noise; with their norms before that, (records,).
 
     losses: of each of `rows`, called on a `Tape`. records: how many there are, if a record has
         several rows: the first of each, then the second. divisor: of the sum, as a batch's size.
@@ -55,8 +58,10 @@ def summed_gradient(
 def gan_encoded(
     state: Arrays, rows: np.ndarray, rng: np.random.Generator
 ) -> tuple[Layout, LocalRows]:
-    """Encoded rows as the networks of a CTGAN see them, after the encoding rounds, and what lies
-    where in them."""
+    """Encode rows as the networks of a CTGAN see them, after the encoding rounds.
+
+    With what is where in them.
+    """
     layout, levels = gan_encoding.layout_of(state), state["levels"]
     pair = gan_encoding.encode_numbers(gan_encoding.numbers_of(rows, levels), state, rng)
     codes = gan_encoding.compact(gan_encoding.codes_of(rows, levels), state)
@@ -64,8 +69,7 @@ def gan_encoded(
 
 
 def gan_decoded(state: Arrays, encoded: torch.Tensor) -> np.ndarray:
-    """The way back: the rows that these vectors (rows, layout.width) stand for, by the largest
-    entry of each block."""
+    """Decode the vectors (rows, layout.width) by the largest entry of each block."""
     layout, levels = gan_encoding.layout_of(state), state["levels"]
     distances, blocks = encoded.split([layout.numbers, sum(layout.blocks)], dim=1)
     picked = [block.argmax(dim=1).numpy() for block in blocks.split(layout.blocks, dim=1)]
@@ -79,8 +83,9 @@ def gan_decoded(state: Arrays, encoded: torch.Tensor) -> np.ndarray:
 def gan_rows(
     job: Job, steps: Sequence[Round], encoder: Encoder, rounds: Iterable[int], num_rows: int
 ) -> dict[int, pd.DataFrame]:
-    """What the generator of a CTGAN makes after each of `rounds` rounds of training (0: before the
-    first), by round.
+    """Return what the generator of a CTGAN makes after each of `rounds` rounds, by round.
+
+    0 is before the first.
 
     steps: all of `job`'s. Conditions have the frequencies of the finished run: unless it is
     private, clients are asked for them at the very end only.
@@ -94,8 +99,9 @@ def gan_rows(
 
 
 def gan_scores(real: Table, tables: Mapping[Any, pd.DataFrame]) -> pd.DataFrame:
-    """A line for each of `tables`: the fidelity scores of leitner2023, which look at single
-    columns, and association.
+    """Return the fidelity scores of leitner2023 for each of `tables`, a line each.
+
+    They look at single columns, and association.
 
     association: of two columns, between 0 and 1 in size; the mean over all pairs, `real` in the
         last line.

@@ -1,5 +1,7 @@
-"""What the teaching notebook of VAE-BGM needs: made-up patients, one node's rows, how alike two
-tables are."""
+"""What the teaching notebook of VAE-BGM needs.
+
+Made-up patients, one node's rows, how alike two tables are.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -40,8 +42,10 @@ COLUMNS = (
 
 
 def patients(num_rows: int, seed: int, without: tuple[str, ...] = ()) -> Table:
-    """Made-up patients of three kinds, whose age and BMI differ; pressure and health follow from
-    the other columns."""
+    """Make patients of three kinds, whose age and BMI differ.
+
+    Pressure and health follow from the other columns.
+    """
     rng = stream(seed, "patients")
     kind = rng.choice(3, num_rows, p=[0.62, 0.08, 0.30])
     smokes = rng.random(num_rows) < np.array([0.25, 0.40, 0.10])[kind]
@@ -60,8 +64,10 @@ def patients(num_rows: int, seed: int, without: tuple[str, ...] = ()) -> Table:
 
 
 def trained(state: Arrays, config: vae_bgm.Config) -> tuple[LikelihoodVae, Latent]:
-    """The first network of a finished FedAvg run, ready to look at, and the mixture of its first
-    node."""
+    """Return the first network of a finished FedAvg run, and the mixture of its first node.
+
+    It is ready to look at.
+    """
     network = loaded(state, state["levels"], config)[0].eval().requires_grad_(False)
     return network, Latent(*(state[f"generator/0/{name}"][0] for name in LATENT))
 
@@ -69,8 +75,10 @@ def trained(state: Arrays, config: vae_bgm.Config) -> tuple[LikelihoodVae, Laten
 def decoded(
     network: LikelihoodVae, latent: Latent | None, num_rows: int, table: Table, seed: int
 ) -> tuple[np.ndarray, pd.DataFrame]:
-    """Latent vectors (num_rows, latent) of the mixture, None: of the standard normal prior; and a
-    frame drawn there."""
+    """Draw latent vectors (num_rows, latent) of the mixture, and a frame from them.
+
+    None: of the standard normal prior.
+    """
     rng = stream(seed, "decoded")
     vectors = rng.normal(size=(num_rows, network.latent))
     if latent:
@@ -84,8 +92,10 @@ def decoded(
 
 
 def outline(mean: np.ndarray, covariance: np.ndarray, deviations: float = 2.0) -> np.ndarray:
-    """A closed line (101, 2) around a normal distribution of two columns, so many deviations from
-    its mean."""
+    """Return a closed line (101, 2) around a normal distribution of two columns.
+
+    It is so many deviations from its mean.
+    """
     angles = np.linspace(0, 2 * np.pi, 101)[:, None]
     circle = np.hstack([np.cos(angles), np.sin(angles)])
     return mean + deviations * circle @ np.linalg.cholesky(covariance).T
@@ -94,8 +104,10 @@ def outline(mean: np.ndarray, covariance: np.ndarray, deviations: float = 2.0) -
 def draw_latent(
     points: Mapping[str, np.ndarray], tables: Mapping[str, pd.DataFrame], latent: Latent
 ) -> Figure:
-    """Latent points above and patients below, a panel for each title; around the first points the
-    components with a weight above 0.02, two deviations wide."""
+    """Draw latent points above and patients below, a panel for each title.
+
+    Around the first points the components with a weight above 0.02, two deviations wide.
+    """
     size = {"figsize": (FULL_WIDTH, 4.8), "sharex": "row", "sharey": "row"}
     fig, axes = plt.subplots(2, len(points), **size)
     for (upper, lower), (name, table) in zip(axes.T, tables.items(), strict=True):
@@ -117,15 +129,19 @@ def draw_latent(
 def node_rows(
     state: Arrays, node: int, num_rows: int, config: vae_bgm.Config, seed: int
 ) -> np.ndarray:
-    """What a finished run's node makes (rows, columns), as its networks draw it: places in declared
-    ranges, codes."""
+    """Return what a finished run's node makes (rows, columns), as its networks draw it.
+
+    Places in declared ranges, codes.
+    """
     rows = vae_bgm.drawn(state, node, num_rows, config, stream(seed, "node", node))
     return vae_bgm.places(rows, state["levels"], state[f"generator/{node}/moments"])
 
 
 def standard(rows: np.ndarray | pd.DataFrame, table: Table) -> np.ndarray:
-    """A frame, or places and codes, with numeric columns less `table`'s mean, over its deviation;
-    codes stay."""
+    """Standardise numeric columns of a frame, or of places and codes, by those of `table`.
+
+    By its mean and deviation. Codes stay.
+    """
     encoder = UnitRange(table.schema)
     rows = encoder.transform(rows) if isinstance(rows, pd.DataFrame) else rows
     return vae_bgm.standardised(rows, np.array(encoder.domain.levels), np.array(moments_of(table)))
@@ -143,9 +159,11 @@ def hospitals(
     seeds: Iterable[int],
     **options: Any,
 ) -> tuple[Run, list[tuple[str, int, float]]]:
-    """Federated runs of hospitals with the rows `owners` of `table`, one for each seed: the last
-    run, and a line for each hospital and seed: name, its patients, D_JS of its rows from `unseen`
-    patients. options: of `settings.federated`."""
+    """Run a federation of hospitals with the rows `owners` of `table`, once for each seed.
+
+    Returns the last run, and a line for each hospital and seed: name, its patients, D_JS of its
+    rows from `unseen` patients. options: of `settings.federated`.
+    """
     lines = []
     for seed in seeds:
         asked = {"config": config, "seed": seed, "num_rows": 1, **options}
@@ -157,8 +175,10 @@ def hospitals(
 
 
 def divergence(real: Table, made: np.ndarray | pd.DataFrame, *, sizes: Sizes, seed: int) -> float:
-    """D_JS in bits, by a network, of `real` and of a frame, or of places, which are rounded
-    first."""
+    """Estimate D_JS in bits, by a network, of `real` and of a frame or places.
+
+    Places are rounded first.
+    """
     if not isinstance(made, pd.DataFrame):
         made = UnitRange(real.schema).inverse(made, stream(seed, "unused"))
     both = standard(real.frame, real), standard(made, real)
@@ -168,8 +188,10 @@ def divergence(real: Table, made: np.ndarray | pd.DataFrame, *, sizes: Sizes, se
 def normal_divergence(
     shift: float, correlation: float, *, sizes: Sizes | None = None, seed: int = 0
 ) -> float:
-    """D_JS in bits of two independent normal columns and of two correlated ones, the first moved by
-    `shift`: exact by integration, or with `sizes` as a network finds it."""
+    """Return D_JS in bits of two independent normal columns and of two correlated ones.
+
+    The first are moved by `shift`: exact by integration, or with `sizes` as a network finds it.
+    """
     moved = multivariate_normal([shift, 0], [[1, correlation], [correlation, 1]])
     distributions = [multivariate_normal([0, 0]), moved]
     if sizes is not None:
@@ -184,8 +206,11 @@ def normal_divergence(
 
 
 def draw_judge(sizes: Sizes, seed: int) -> Figure:
-    """What `normal_divergence` finds, and lines for the truth: by the distance of the means (two
-    crosses: 50 rows to learn, 25 to estimate), and, twice, by the rows learned from."""
+    """Draw what `normal_divergence` finds, and lines for the truth.
+
+    By the distance of the means (two crosses: 50 rows to learn, 25 to estimate), and, twice, by the
+    rows learned from.
+    """
     few = replace(sizes, training=50, evaluation=25)
     fig, axes = plt.subplots(1, 2, figsize=(7, 2.6), sharey=True)
     shifts, learned = (0, 2, 4), (20, 100, sizes.training)
@@ -208,8 +233,9 @@ def draw_judge(sizes: Sizes, seed: int) -> Figure:
 
 
 def distances(own: Table, made: dict[str, np.ndarray | pd.DataFrame]) -> pd.DataFrame:
-    """Distances to the nearest of `own`'s rows, a line for each table made, after that of its rows
-    to each other.
+    """Return distances to the nearest of `own`'s rows, a line for each table made.
+
+    It comes after that of its rows to each other.
 
     copies: share at distance 0. p: Wilcoxon's test that the rows made, as many, lie farther away
         than own rows do.

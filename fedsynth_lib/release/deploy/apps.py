@@ -53,6 +53,7 @@ class SiteApp(ClientApp):
         self._apps: dict[tuple[int, bool], tuple[Place, ClientApp]] = {}
 
     def __call__(self, message: Message, context: Context) -> Message:
+        """Answer a message, and sign the answer."""
         return flower.guarded(self._answer, message, context)
 
     def _answer(self, message: Message, context: Context) -> Message:
@@ -118,7 +119,7 @@ def agreement_of(study: Study, job: flower.Job) -> Agreement:
 
 
 def client_app(here: str) -> ClientApp:
-    """The clientapp of the folder in which `here` lies.
+    """Return the clientapp of the folder in which `here` is.
 
     It is for simulations, which have no keys: `fedsynth deploy site` answers with a site's own
     code. The rows of a site are in <its name>.csv in the folder that the run-config `tables` names.
@@ -141,7 +142,7 @@ def client_app(here: str) -> ClientApp:
 
 
 def server_app(here: str) -> ServerApp:
-    """The serverapp of the folder in which `here` lies.
+    """Return the serverapp of the folder in which `here` is.
 
     run-config `out`: the folder for rows and statement; '' the one where it runs. `evaluate`: a
     file of synthetic rows; the run then evaluates them at the sites. `insecure`: true where sites

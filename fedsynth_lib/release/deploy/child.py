@@ -41,6 +41,7 @@ class SitesAlone:
         self.app, self.password = app, password
 
     async def __call__(self, scope: dict, receive: Any, send: Any) -> None:
+        """Serve a request, unless nobody but a site may make it."""
         if scope["type"] == "http" and not admitted(
             scope["path"], scope.get("client"), scope["headers"], self.password
         ):
@@ -73,6 +74,7 @@ def admitted(
 
 
 def superlink() -> None:
+    """Run a SuperLink with this bundle's limits."""
     from flwr.superlink import extensions
     from flwr.superlink.cli import flower_superlink
     from starlette.middleware import Middleware
@@ -105,15 +107,18 @@ async def registered(app: Any) -> AsyncIterator[None]:
 
 
 def supernode() -> None:
+    """Run a SuperNode with this bundle's limits."""
     from flwr.supercore.run import RunNotRunningException
     from flwr.supernode import start_client_internal
     from flwr.supernode.cli import flower_supernode
     from flwr.supernode.nodestate import InMemoryNodeState
 
     def caught(step: Callable) -> Callable:
-        """Where the run was stopped meanwhile, an error that Flower 1.41 catches: it then drops the
-        message. Else it keeps the message, and a site would send the answer in place of that to
-        the next one, whose run would wait for ever."""
+        """Raise an error that Flower 1.41 catches where the run was stopped meanwhile.
+
+        It then drops the message. Else it keeps the message, and a site would send the answer in
+        place of that to the next one, whose run would wait for ever.
+        """
 
         def step_of_a_run(*arguments: Any, **options: Any) -> Any:
             try:
@@ -185,6 +190,7 @@ def end_with_parent(parent: int) -> None:
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
+    """Run one of Flower's commands, and end with it."""
     command, parent, *options = arguments
     if os.name == "posix":
         end_with_parent(int(parent))

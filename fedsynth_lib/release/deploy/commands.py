@@ -151,7 +151,7 @@ def init(
 
 @app.command()
 def show(study: StudyFolder = Path(".")) -> int:
-    """What a study asks for, its fingerprint, and those of its sites."""
+    """Show what a study asks for, its fingerprint, and those of its sites."""
     from fedsynth_lib.release.deploy.study import read_study
 
     print("\n".join(read_study(study).lines()))

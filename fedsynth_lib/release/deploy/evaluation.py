@@ -120,6 +120,7 @@ class LevelsAndTrouble:
 
     @property
     def domain(self) -> Domain:
+        """What is counted, and with how many levels."""
         inner = self._inner.domain
         return Domain(inner.names, tuple(level + UNDECLARED for level in inner.levels))
 
@@ -143,10 +144,12 @@ class LevelsAndTrouble:
         return codes
 
     def inverse(self, rows: np.ndarray, rng: np.random.Generator) -> pd.DataFrame:
+        """Raise BadInput: an evaluation makes no rows."""
         raise BadInput("an evaluation counts rows and makes none.")
 
 
 def encoder(schema: Schema, config: Config) -> LevelsAndTrouble:
+    """Return how rows are counted: by levels, and by what is wrong with them."""
     return LevelsAndTrouble(schema)
 
 
@@ -185,6 +188,7 @@ def scales_of(noise_multiplier: float, parts: Sequence[Part]) -> np.ndarray:
 
 
 def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config) -> list[Charge]:
+    """Return the charges of a run."""
     return _charges(noise_multiplier, parts_of(len(domain.names), config))
 
 
@@ -315,8 +319,10 @@ def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -
 def client_step(
     state: Arrays, client: Client, config: Config, noise: Noise | None, rng: np.random.Generator
 ) -> Update:
-    """Return the site's counts with its share of the noise, or with all of it where it shows
-    them."""
+    """Return the site's counts with its share of the noise.
+
+    Or with all of it where it shows them.
+    """
     if client.size < MIN_ROWS:
         raise BadInput(_too_few(f"client {client.index}", client.size))
     levels = state["levels"]
@@ -359,6 +365,7 @@ def server_step(
 
 
 def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generator) -> np.ndarray:
+    """Raise BadInput: an evaluation makes no rows."""
     raise BadInput("an evaluation counts rows and makes none.")
 
 
@@ -383,8 +390,10 @@ def _too_few(who: str, size: int) -> str:
 
 
 class Figure(NamedTuple):
-    """A value and its interval (95 percent at least). chance: what as many rows of the very same
-    distribution would score; None where it says nothing."""
+    """A value and its interval (95 percent at least).
+
+    chance: what as many rows of the very same distribution would score; None where it says nothing.
+    """
 
     value: float
     low: float
@@ -441,8 +450,11 @@ def total_variation(
         return Figure(exact, exact, exact, chance)
 
     def by_size(kept: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Group these cells by about the same q; return for each group how many there are, the sum
-        of their noisy gaps, the mean square of gap / noise, and the sum of q."""
+        """Group these cells by about the same q.
+
+        Returns for each group how many there are, the sum of their noisy gaps, the mean square of
+        gap / noise, and the sum of q.
+        """
         _, group = np.unique(np.floor(np.log2(q[kept])), return_inverse=True)
         number = np.bincount(group)
         squares = np.bincount(group, (gaps[kept] / s) ** 2) / number - 1
@@ -506,11 +518,13 @@ K_MARGINAL, AUC, VALIDITY = (
 
 @dataclass(frozen=True)
 class Scored:
-    """figures: measure -> value, low, high, chance, note (see `Figure`). Intervals say what noise
-    hides of these held-out rows; that of the AUC speaks of the population that they are from.
+    """What held-out rows say of synthetic ones.
+
+    figures: measure -> value, low, high, chance, note (see `Figure`). Intervals say what noise
+        hides of these held-out rows; that of the AUC speaks of the population that they are from.
 
     trouble: a line for each column and kind of it, the share of held-out rows with its interval and
-    that of synthetic ones. rows: held-out rows, as counted with noise.
+        that of synthetic ones. rows: held-out rows, as counted with noise.
     """
 
     figures: pd.DataFrame

@@ -1,5 +1,6 @@
-"""By which keys the parties of a study know each other: a small authority, the server's
-certificate, and a key for each site.
+"""By which keys the parties of a study know each other.
+
+A small authority, the server's certificate, and a key for each site.
 
     fedsynth deploy keys DIR --host h      the server's: ca.pem, server.pem and server.key; and
                                            ca.key in DIR-authority, which the server does not need
@@ -57,8 +58,10 @@ def authority_of(folder: Path) -> Path:
 
 
 def make_server_keys(folder: Path, hosts: Sequence[str], days: int = 365) -> str:
-    """An authority, and a certificate for the server's names and addresses; gives the authority's
-    fingerprint. An authority that is there already signs another certificate.
+    """Make an authority, and a certificate for the server's names and addresses.
+
+    Returns the authority's fingerprint. An authority that is there already signs another
+    certificate.
 
     Its private key is in a folder of its own (`authority_of`): who has it can pretend to be the
     server, and a running server does not need it.
@@ -102,15 +105,17 @@ def make_server_keys(folder: Path, hosts: Sequence[str], days: int = 365) -> str
 
 
 def make_site(folder: Path, name: str) -> str:
-    """A site's own folder: its key, and a budget to be corrected; what is there is kept. Gives the
-    key's fingerprint."""
+    """Make a site's own folder: its key, and a budget to be corrected; what is there is kept.
+
+    Returns the key's fingerprint.
+    """
     if not (folder / BUDGET).exists():
         _write(folder / BUDGET, BUDGET_TEXT.format(name=name).encode())
     return make_node_key(folder)
 
 
 def make_node_key(folder: Path) -> str:
-    """A site's key; gives the fingerprint of its public half. One that is there is kept."""
+    """Make a site's key; return the fingerprint of its public half. One that is there is kept."""
     if not (folder / NODE_KEY).exists():
         key = ec.generate_private_key(ec.SECP384R1())
         private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
@@ -135,7 +140,7 @@ def public_key(text: str, where: str) -> ec.EllipticCurvePublicKey:
 
 
 def private_key(path: Path) -> ec.EllipticCurvePrivateKey:
-    """A site's own; BadInput where there is none, or others can read it."""
+    """Return a site's own key; BadInput where there is none, or others can read it."""
     if not path.is_file():
         raise BadInput(f"{path}: there is no such key; `fedsynth deploy keys --site` makes one.")
     if os.name == "posix" and path.stat().st_mode & 0o077:
@@ -156,7 +161,7 @@ def same_key(private: ec.EllipticCurvePrivateKey, public: str) -> bool:
 
 
 def raw(public: str) -> bytes:
-    """A public key as Flower sends it."""
+    """Return a public key as Flower sends it."""
     return public_key(public, "key").public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
@@ -176,7 +181,7 @@ def certificate_fingerprint(pem: str) -> str:
 
 
 def check_validity(certificate: Path) -> None:
-    """Raises BadInput for a certificate that is not valid now."""
+    """Check that a certificate is valid now; raise BadInput where it is not."""
     try:
         found = x509.load_pem_x509_certificate(certificate.read_bytes())
     except (OSError, ValueError):
@@ -193,7 +198,7 @@ def check_validity(certificate: Path) -> None:
 
 
 def trusting(ca: str) -> ssl.SSLContext:
-    """What checks a server's certificate by this authority alone."""
+    """Return what checks a server's certificate by this authority alone."""
     certificate_fingerprint(ca)  # a text that is no certificate is an error
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -251,7 +256,7 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def _write(path: Path, content: bytes, *, secret: bool = False) -> None:
-    """A private key is never readable by others, not even while it is written."""
+    """Write a private key that others cannot read, not even while it is written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)

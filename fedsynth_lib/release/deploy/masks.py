@@ -105,6 +105,7 @@ class Agreement:
     smallest: int | None = None
 
     def __post_init__(self):
+        """Check that sites have keys of their own, and that sums are large enough."""
         raw = {(key.curve.name, key.public_numbers()) for key in self.sites}
         if len(self.sites) != self.job.num_clients or len(raw) < len(self.sites):
             raise BadInput(
@@ -142,23 +143,26 @@ class Agreement:
         return threshold(clients, self.colluding, self.absent)
 
     def head(self, client: int, run: int) -> bytes:
-        """What a client's keys are for."""
+        """Return what a client's keys are for."""
         return _label(PROTOCOL, self.study, run, client)
 
     def pair(self, round: int, one: int, other: int, run: int) -> bytes:
-        """What the mask of two clients is for."""
+        """Return what the mask of two clients is for."""
         return _label(PROTOCOL, "pair", self.study, run, round, min(one, other), max(one, other))
 
     def own(self, round: int, client: int, run: int) -> bytes:
-        """What the mask that a client has alone is for."""
+        """Return what the mask that a client has alone is for."""
         return _label(PROTOCOL, "own", self.study, run, round, client)
 
     def sealing(self, sender: int, receiver: int, run: int) -> bytes:
-        """What the key is for that hides one client's shares on their way to another."""
+        """Return what the key is for that hides one client's shares on their way to another."""
         return _label(PROTOCOL, "shares", self.study, run, sender, receiver)
 
     def check_keys(self, client: int, run: int, keys: Arrays) -> None:
-        """Raises BadAnswer unless these are the client's keys of this run, signed by its node."""
+        """Check that these are the client's keys of this run, signed by its node.
+
+        Raises BadAnswer where they are not.
+        """
         shape = (1 + 2 * len(self.rounds), KEY)
         if set(keys) != {"head", "public", "signature"}:
             raise BadAnswer("keys-missing", f"client {client} has sent no keys")
@@ -176,7 +180,7 @@ class Agreement:
             ) from None
 
     def checked(self, run: int, keys: Mapping[int, Arrays]) -> np.ndarray:
-        """The public keys of all clients, uint8 (clients, 1 + 2 rounds, 32); BadAnswer."""
+        """Return the public keys of all clients, uint8 (clients, 1 + 2 rounds, 32); BadAnswer."""
         everyone = range(len(self.sites))
         if strangers := sorted(set(keys) - set(everyone)):
             raise BadAnswer("keys-stranger", f"client {strangers[0]} is not in the study")
@@ -198,7 +202,7 @@ class ClientMasks:
     def reply(
         self, phase: str, question: Arrays, *, client: int, run: int, secrets: Arrays
     ) -> Arrays:
-        """The answer in a phase, see above."""
+        """Return the answer in a phase, see above."""
         phases = {"keys": self._keys, "shares": self._shares, "unmask": self._unmask}
         if phase not in phases:
             raise Refused(f"client {client}: there is no phase {phase!r} of the masks.")
@@ -218,7 +222,7 @@ class ClientMasks:
         groups: Mapping[str, Sequence[int]],
         secrets: Arrays,
     ) -> Arrays:
-        """The arrays with the masks of all pairs of their group, and the client's own."""
+        """Add to the arrays the masks of all pairs of their group, and the client's own."""
         agreement = self.agreement
         if "public" not in secrets or _run_of(secrets) != run:
             if not arrays:
@@ -273,8 +277,10 @@ class ClientMasks:
         return {"head": _bytes(head), "public": secrets["sent"], "signature": _bytes(signature)}
 
     def _shares(self, question: Arrays, client: int, run: int, secrets: Arrays) -> Arrays:
-        """uint8 (clients, rounds, SEALED): for each other client its shares, which it alone reads;
-        zeros where one of the two is not in the round."""
+        """Return for each other client its shares, which it alone reads.
+
+        uint8 (clients, rounds, SEALED); zeros where one of the two is not in the round.
+        """
         self._check_run(run, secrets)
         if "public" in secrets:
             raise BadAnswer("keys-twice", "its shares of this run were asked for before")
@@ -318,8 +324,10 @@ class ClientMasks:
     # --- after the answers of a round -------------------------------------------------------------
 
     def _unmask(self, question: Arrays, client: int, run: int, secrets: Arrays) -> Arrays:
-        """uint8 (clients of the round, BYTES): of each that has answered its share of the seed, of
-        each that is gone that of its key."""
+        """Return this client's shares: of those that have answered of the seed, of others the key.
+
+        uint8 (clients of the round, BYTES). The others are those that are gone.
+        """
         self._check_run(run, secrets)
         round = int(question["round"])
         if round != int(secrets.get("answered", -1)):
@@ -369,10 +377,12 @@ class ServerMasks:
 
     @property
     def absent(self) -> int:
+        """How many clients of a round may be missing."""
         return self.agreement.absent
 
     @property
     def smallest(self) -> int:
+        """The fewest clients of a round, with those that may be missing."""
         return self.agreement.smallest + self.agreement.absent
 
     def agree(self, ask: Ask, run: int) -> None:
@@ -407,7 +417,7 @@ class ServerMasks:
     def opened(
         self, updates: list[Update], *, clients: Sequence[int], round: int, ask: Ask
     ) -> list[Update]:
-        """Updates of which the masks that do not cancel are taken off their sum."""
+        """Take the masks that do not cancel off the sum of updates."""
         if not any(update.summed for update in updates):
             return updates
         clients, answered = sorted(clients), {update.client for update in updates}
@@ -435,7 +445,7 @@ class ServerMasks:
     def _joined(
         self, clients: list[int], gone: list[int], round: int, given: Mapping[int, Arrays]
     ) -> dict[int, bytes]:
-        """The key of each client that is gone, the seed of each other."""
+        """Return the key of each client that is gone, the seed of each other."""
         found = {}
         for place, client in enumerate(clients):
             shares = {
@@ -458,8 +468,10 @@ class ServerMasks:
     def _without(
         self, updates: list[Update], clients: list[int], round: int, secrets: Mapping[int, bytes]
     ) -> list[Update]:
-        """Each update without its own mask and its masks with clients that are gone. What is left
-        are the masks with those that have answered, which cancel in the sum."""
+        """Return each update without its own mask and its masks with clients that are gone.
+
+        What is left are the masks with those that have answered, which cancel in the sum.
+        """
         answered = {update.client for update in updates}
         opened = []
         for update in updates:
@@ -498,7 +510,7 @@ def _label(*parts: str | int) -> bytes:
 
 
 def _derived(secret: bytes, info: bytes) -> bytes:
-    """A key for one purpose (HKDF-SHA256, RFC 5869)."""
+    """Derive a key for one purpose (HKDF-SHA256, RFC 5869)."""
     return HKDF(hashes.SHA256(), KEY, None, info).derive(secret)
 
 
@@ -507,7 +519,7 @@ def _public(private: bytes) -> bytes:
 
 
 def _secret(private: bytes, public: bytes, info: bytes) -> bytes:
-    """A key that two have in common, for one purpose (X25519, RFC 7748)."""
+    """Derive a key that two have in common, for one purpose (X25519, RFC 7748)."""
     try:
         key = X25519PrivateKey.from_private_bytes(private)
         return _derived(key.exchange(X25519PublicKey.from_public_bytes(public)), info)
@@ -516,7 +528,7 @@ def _secret(private: bytes, public: bytes, info: bytes) -> bytes:
 
 
 def _add(hidden: np.ndarray, key: bytes, name: str, sign: int) -> None:
-    """Adds the key's stream for an array (ChaCha20, RFC 8439), or subtracts it; in place."""
+    """Add the key's stream for an array (ChaCha20, RFC 8439), or subtract it; in place."""
     cipher = Cipher(ChaCha20(_derived(key, _label("array", name)), bytes(16)), None).encryptor()
     pad = np.frombuffer(cipher.update(bytes(hidden.nbytes)), "<u8").reshape(hidden.shape)
     if sign > 0:
@@ -526,7 +538,7 @@ def _add(hidden: np.ndarray, key: bytes, name: str, sign: int) -> None:
 
 
 def _nonce(round: int) -> bytes:
-    """The key is of one sender and one receiver in one run, and used once a round."""
+    """Return the nonce: the key is of one sender and one receiver, and used once a round."""
     return round.to_bytes(12)
 
 

@@ -58,8 +58,10 @@ class Notes:
         return RecordDict({name.removeprefix(ANSWER): record for name, record in answer.items()})
 
     def keep(self, message: Message, context: Context, answer: Message) -> None:
-        """Write down an answer and the state after it. Raise BadInput where that cannot be; the
-        answer must then not leave."""
+        """Write down an answer and the state after it.
+
+        Raises BadInput where that cannot be; the answer must then not leave.
+        """
         metadata = message.metadata
         about = {"run": str(metadata.run_id), "message": metadata.message_id}
         self._records = RecordDict(

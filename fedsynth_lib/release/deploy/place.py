@@ -46,6 +46,7 @@ class Place:
     split_key: bytes = b""
 
     def __post_init__(self):
+        """Check that the place has the keys that a release needs."""
         if self.key is None and self.study.release:
             raise BadInput(f"site {self.name!r}: a release needs its key.")
         if self.study.is_divided_in_secret and not self.split_key:
@@ -56,6 +57,7 @@ class Place:
 
     @property
     def name(self) -> str:
+        """The site's name."""
         return self.study.sites[self.index].name
 
     def rows(self) -> np.ndarray:

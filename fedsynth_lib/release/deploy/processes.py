@@ -47,10 +47,12 @@ class Processes:
         self.running: dict[str, subprocess.Popen] = {}
 
     def __enter__(self) -> Self:
+        """Return itself."""
         self.folder.mkdir(parents=True, exist_ok=True)
         return self
 
     def __exit__(self, *_: object) -> None:
+        """End all processes."""
         self.end_all()
 
     def begin_process(self, name: str, words: list[str], **env: str) -> subprocess.Popen:
@@ -68,6 +70,7 @@ class Processes:
         return self.running[name]
 
     def log(self, name: str) -> Path:
+        """Return the file with what a process writes."""
         return self.folder / f"{name}.log"
 
     def output(self, name: str) -> str:
@@ -136,10 +139,10 @@ class Children(Processes):
 
 
 class Terminals(Processes):
-    """Commands of several parties side by side on one machine, as in a terminal each: for a
-    rehearsal, a lesson, the tests.
+    """Commands of several parties side by side on one machine, as in a terminal each.
 
-    They stand in one folder, which has their books (FEDSYNTH_HOME).
+    For a rehearsal, a lesson, the tests. They are in one folder, which has their books
+    (FEDSYNTH_HOME).
     """
 
     def __init__(self, folder: Path, **env: str):
@@ -158,8 +161,10 @@ class Terminals(Processes):
         return self.output(terminal).strip()
 
     def wait(self, terminal: str, text: str, times: int = 1, seconds: float = 600.0) -> None:
-        """Wait until a command has written a text so many times. Raise BadInput where it ends
-        before."""
+        """Wait until a command has written a text so many times.
+
+        Raises BadInput where it ends before.
+        """
         end, process = time.monotonic() + seconds, self.running[terminal]
         while self.output(terminal).count(text) < times:
             ended = process.poll() is not None and self.output(terminal).count(text) < times
@@ -174,8 +179,11 @@ class Terminals(Processes):
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Return the environment of Flower's processes: its files in this folder, no messages to
-    anybody, the commands of this environment first, and no proxy on the way to this machine."""
+    """Return the environment of Flower's processes.
+
+    Its files are in this folder, no messages to anybody, the commands of this environment first,
+    and no proxy on the way to this machine.
+    """
     scripts = str(Path(sys.executable).parent)
     return {
         **os.environ,
@@ -206,6 +214,7 @@ def _descendants(process: psutil.Process) -> list[psutil.Process]:
 
 
 def listens(host: str, port: int) -> bool:
+    """Whether something listens at this address."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as trial:
         trial.settimeout(1)
         return trial.connect_ex((host, port)) == 0
@@ -268,5 +277,6 @@ class Password:
         self.password = password_of(secret)
 
     def intercept(self, context: Any, call_next: Callable) -> Any:
+        """Add the password to a request."""
         context.request.headers[PASSWORD] = self.password
         return call_next(context)

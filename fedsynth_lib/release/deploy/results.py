@@ -1,5 +1,7 @@
-"""What comes out of a study: synthetic rows, and what must be said of them, as `fedsynth synth`
-writes them."""
+"""What comes out of a study: synthetic rows, and what must be said of them.
+
+As `fedsynth synth` writes them.
+"""
 
 import json
 import math

@@ -130,6 +130,7 @@ class StudyGrid(HttpGrid):
         self._told = clock()
 
     def get_node_ids(self) -> list[int]:
+        """Return the nodes of the sites that are there."""
         nodes = list(self.get_nodes())
         self._names |= {node.node_id: node.name or str(node.node_id) for node in nodes}
         if len(nodes) < len(self.study.sites):
@@ -145,8 +146,10 @@ class StudyGrid(HttpGrid):
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> list[Message]:
-        """Return the answers that there are within the time, errors for those that are lost for
-        good among them. Flower's own looks for answers every three seconds."""
+        """Return the answers within the time, and errors for those that are lost for good.
+
+        Flower's own looks for answers every three seconds.
+        """
         messages, self._told = list(messages), self.clock()
         self.has_asked_rows |= any(each.metadata.message_type == flower.STEP for each in messages)
         end = math.inf if timeout is None else self.clock() + timeout

@@ -20,13 +20,19 @@ def split(
     prime: int = PRIME,
     draw: Callable[[int], int] = secrets.randbelow,
 ) -> list[int]:
-    """A share for each place. places: different, from 1 to prime - 1. draw: of range(below)."""
+    """Split a secret into a share for each place.
+
+    places: different, from 1 to prime - 1. draw: of range(below).
+    """
     coefficients = [secret, *(draw(prime) for _ in range(threshold - 1))]
     return [_value(coefficients, place, prime) for place in places]
 
 
 def joined(shares: Mapping[int, int], *, prime: int = PRIME) -> int:
-    """The secret from place -> share, `threshold` of them at least (Lagrange's formula at 0)."""
+    """Join place -> share, `threshold` of them at least, to the secret.
+
+    Lagrange's formula at 0.
+    """
     total = 0
     for place, share in shares.items():
         above = below = 1

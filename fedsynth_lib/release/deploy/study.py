@@ -75,6 +75,7 @@ class Site:
     publishes: StrictBool = False
 
     def __post_init__(self):
+        """Check what is declared of the site."""
         if not self.name.isidentifier():
             raise BadInput(f"a site has the name {self.name!r}; {IDENTIFIER}.")
         if self.rows < FEWEST_ROWS:
@@ -127,6 +128,7 @@ class Study:
     config: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
+        """Check what is declared together."""
         names, used = [site.name for site in self.sites], [s.key for s in self.sites if s.key]
         if not self.name.isidentifier():
             raise BadInput(f"name is {self.name!r}; {IDENTIFIER}.")
@@ -238,8 +240,10 @@ class Study:
         return unit_of(self.form) if self.form.unit else "each record"
 
     def promised(self, epsilon: float) -> Privacy:
-        """Return what one of the study's jobs promises to a person, or to a row where that is the
-        unit."""
+        """Return what one of the study's jobs promises to a person.
+
+        Or to a row where that is the unit.
+        """
         return Privacy(
             epsilon,
             self.delta,
@@ -253,14 +257,18 @@ class Study:
         return self._of_row(self.epsilon)
 
     def _of_row(self, epsilon: float) -> Privacy:
-        """Return the budget for one row that gives what is promised, as all rows of a person are at
-        one site (see `release/persons.py`)."""
+        """Return the budget for one row that gives what is promised.
+
+        As all rows of a person are at one site (see `release/persons.py`).
+        """
         return row_budget(self.promised(epsilon), self.most_rows)
 
     @property
     def costs(self) -> dict[str, float]:
-        """The epsilon of one run of each job of the study, by the name of its method; each has the
-        study's delta."""
+        """Return the epsilon of one run of each job of the study, by the name of its method.
+
+        Each has the study's delta.
+        """
         costs = {METHODS[self.method].name: self.epsilon}
         if self.evaluation_epsilon:
             costs[evaluation.METHOD.name] = self.evaluation_epsilon
@@ -285,8 +293,11 @@ class Study:
 
     @cached_property
     def plan(self) -> "Plan":
-        """The job of the run. Raise BadInput for settings that the method does not have, and for
-        all that `settings.planned` refuses."""
+        """Plan the job of the run.
+
+        Raises BadInput for settings that the method does not have, and for all that
+        `settings.planned` refuses.
+        """
         method, where = METHODS[self.method], self.folder / STUDY
         known = {each.name for each in fields(method.Config)}
         for name in self.config:
@@ -357,7 +368,9 @@ class Study:
 
     def rows_to_learn_from(self, table: Table, key: bytes) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return (rows to learn from, rows set aside) of a site's table, which the key divides.
-        Of a person further rows than `most_rows` are in neither, and the others on one side."""
+
+        Of a person further rows than `most_rows` are in neither, and the others on one side.
+        """
         table = rows_that_count(table, key=key)
         if not self.holdout:
             return table.frame, table.frame.iloc[:0]
@@ -376,8 +389,11 @@ class Study:
 
     @cached_property
     def beside(self) -> dict[str, Any]:
-        """What the files beside study.toml have that is no column: how cells are read, and the
-        source of the apps. It is read once, when the study is first compared."""
+        """Return what the files beside study.toml have that is no column.
+
+        How cells are read, and the source of the apps. It is read once, when the study is first
+        compared.
+        """
         document = read_toml(self.folder / SCHEMA)
         return {
             # with those left out: where a file has no header, this is what says which is which
@@ -387,8 +403,10 @@ class Study:
         }
 
     def terms(self) -> dict[str, Any]:
-        """Return all that two parties must agree on, as JSON has it. Columns come first, which a
-        person must look at."""
+        """Return all that two parties must agree on, as JSON has it.
+
+        Columns come first, which a person must look at.
+        """
         columns = {
             f"column {column.name!r}": _plain(asdict(column), but=("source", "question"))
             for column in self.form.columns
@@ -453,8 +471,11 @@ class Study:
 
 @dataclass(frozen=True)
 class Plan:
-    """schema: as the method sees the table; counted: the way there and back, where columns have
-    gaps; config: as the study gives it, of columns that may have gaps."""
+    """The job of a run.
+
+    schema: as the method sees the table; counted: the way there and back, where columns have gaps;
+        config: as the study gives it, of columns that may have gaps.
+    """
 
     job: Job
     encoder: Encoder
@@ -464,6 +485,7 @@ class Plan:
 
     @property
     def method(self) -> Method:
+        """The method."""
         return self.job.method
 
     def encoded(self, frame: pd.DataFrame) -> np.ndarray:
@@ -473,8 +495,11 @@ class Plan:
 
 
 def read_study(folder: str | Path) -> Study:
-    """Return the study in a folder. Raise BadInput, in one sentence, for an entry that is missing,
-    unknown, of another type, or out of range."""
+    """Read the study in a folder.
+
+    Raises BadInput, in one sentence, for an entry that is missing, unknown, of another type, or out
+    of range.
+    """
     folder = Path(folder).expanduser().absolute()
     path = folder / STUDY
     if not path.is_file():
@@ -515,8 +540,11 @@ def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]
 
 
 def load_site(study: Study, name: str, path: str | Path) -> Table:
-    """Return a site's file with the schema that all share. Raise BadInput for a file that does not
-    fit it, BadRows where its rows do not: with how many, for the eyes of its owner alone."""
+    """Load a site's file with the schema that all share.
+
+    Raises BadInput for a file that does not fit it, BadRows where its rows do not: with how many,
+    for the eyes of its owner alone.
+    """
     table = load_table(Path(path), schema=study.folder / SCHEMA, private=True)
     declared = study.sites[study.index_of(name)].rows
     rows = len(rows_that_count(table, key=b""))  # as many by any key
