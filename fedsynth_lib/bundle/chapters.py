@@ -51,14 +51,10 @@ def exhibit_map(notebooks: Sequence[Notebook]) -> pd.DataFrame:
     table = table.merge(made, how="left", on="id").fillna({"notebook": ""})
     table[["work", "exhibit"]] = table["id"].str.split("/", expand=True)
     table["chapter"] = [
-        _chapter(stem) if stem else CHAPTER_OF[work]
+        int(stem[0]) if stem else CHAPTER_OF[work]
         for stem, work in zip(table["notebook"], table["work"], strict=True)
     ]
     table["status"] = np.select(
         [table["notebook"] != "", table["regenerable"] == "yes"], STATUSES[:2], STATUSES[2]
     )
     return table[["work", "section", "exhibit", "kind", "title", "chapter", "notebook", "status"]]
-
-
-def _chapter(stem: str) -> int:
-    return int(stem[0])

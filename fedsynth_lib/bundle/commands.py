@@ -238,7 +238,7 @@ def synth(
 
     made = your_table.synthesize(
         table,
-        say=_say,
+        say=deploy.say,
         method=method,
         epsilon=epsilon,
         delta=delta,
@@ -306,7 +306,7 @@ def sample(
     else:
         write_atomically(as_path(out), content)
         print(as_path(out))
-    _say(found.cost)
+    deploy.say(found.cost)
     return 0
 
 
@@ -345,12 +345,12 @@ def _evaluated(made: "your_table.Made") -> int:
     status = 0
     print("for you alone, made with the real rows:")
     for what, write in your_table.EVALUATIONS.items():
-        _say(f"{what}, with the real rows")
+        deploy.say(f"{what}, with the real rows")
         try:
             print(*write(made), sep="\n", flush=True)
         except Exception as error:
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
-            _say(f"no {what} ({reason}); what may be handed on is complete")
+            deploy.say(f"no {what} ({reason}); what may be handed on is complete")
             status = 1
     return status
 
@@ -363,10 +363,6 @@ def _values(given: list[str] | None) -> dict[str, str | None] | None:
     if wrong := [name for name, sign, _ in parts if not sign]:
         raise BadInput(f"--where {wrong[0]}: write COLUMN=VALUE, such as fraud=yes.")
     return {name: value or None for name, _, value in parts}
-
-
-def _say(text: str) -> None:
-    print(f"fedsynth: {text}", file=sys.stderr, flush=True)
 
 
 def _results() -> Path | None:
@@ -468,7 +464,7 @@ def bench(
         return beside_peers()
     if is_checkout() and not (project_root() / "notebooks").exists():
         furnish(project_root())  # the committed rows of other methods
-    table, broken = bench(block, method, seeds=seeds, say=_say)
+    table, broken = bench(block, method, seeds=seeds, say=deploy.say)
     print(table.drop(columns=["source", "date"], errors="ignore").fillna("").to_string())
     for promise, how in broken.items():
         print(f"broken: {promise}: {how}")
@@ -495,7 +491,7 @@ def judge() -> int:
     from fedsynth_lib.bundle.notebooks import read_notebooks
 
     changed = headline.write(exhibit_map(read_notebooks(project_root() / "notebooks")))
-    _say(f"data/results: {', '.join(changed) or 'nothing'} changed.")
+    deploy.say(f"data/results: {', '.join(changed) or 'nothing'} changed.")
     return 0
 
 

@@ -189,8 +189,8 @@ def put_facts(
     return MARKER.sub(replaced, text), changes
 
 
-def put_between(text: str, begin: str, end: str, block: str, name: str = "README.md") -> str:
-    """Put the block between the lines `begin` and `end` of a text.
+def put_between(text: str, begin: str, end: str, block: str) -> str:
+    """Put the block between the lines `begin` and `end` of README.md's text.
 
     Raises BadInput where these are missing.
     """
@@ -198,7 +198,7 @@ def put_between(text: str, begin: str, end: str, block: str, name: str = "README
     _, closed, after = rest.partition(end)
     if not (found and closed):
         raise BadInput(
-            f"{name} has no lines {begin!r} and {end!r}: put them where the table belongs."
+            f"README.md has no lines {begin!r} and {end!r}: put them where the table belongs."
         )
     return f"{before}{begin}\n{block}\n{end}{after}"
 

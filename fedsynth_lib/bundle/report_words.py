@@ -70,8 +70,9 @@ class Verdict(NamedTuple):
     def at(self, exhibit: str) -> "Verdict":
         """Of one table or figure; its claims are those whose place names it."""
         told = self.claims["place"].map(lambda place: exhibit in places(place)).astype(bool)
-        own = (table[table["exhibit"] == exhibit] for table in (self.exhibits, self.cells))
-        exhibits, cells = own
+        exhibits, cells = (
+            table[table["exhibit"] == exhibit] for table in (self.exhibits, self.cells)
+        )
         return Verdict(exhibits, self.claims[told], cells)
 
 

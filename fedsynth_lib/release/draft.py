@@ -417,9 +417,8 @@ def _refuse_header_again(path: Source, raw: pd.DataFrame, seen: list[Seen]) -> N
     """Refuse a file with its line of names among its rows, as files have that were joined."""
     if not all((each.levels == each.name.strip()).any() for each in seen):
         return
-    again = np.ones(len(raw), dtype=bool)
-    for name in raw:
-        again &= (raw[name].astype(str).str.strip() == name.strip()).to_numpy()
+    same = [raw[name].astype(str).str.strip() == name.strip() for name in raw]
+    again = np.logical_and.reduce(same)
     numbers = any(each.numbers.notna().mean() > 0.5 and not each.name.isdigit() for each in seen)
     if numbers and again.any():
         raise BadInput(

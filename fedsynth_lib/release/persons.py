@@ -46,17 +46,14 @@ def rows_that_count(table: Table, *, site: str = "", key: bytes) -> Table:
 def row_budget(asked: Privacy, most_rows: int) -> Privacy:
     """Return the budget for one row that gives a group of `most_rows` rows what was asked for."""
     epsilon = asked.epsilon / most_rows
-    return replace(asked, epsilon=epsilon, delta=asked.delta / _deltas(epsilon, most_rows))
+    # how many times the delta of a row a group has
+    times = float(np.exp(epsilon * np.arange(most_rows)).sum())
+    return replace(asked, epsilon=epsilon, delta=asked.delta / times)
 
 
 def unit_of(form: Form) -> str:
     """Write the unit of privacy in words."""
     return f"one person with up to {form.most_rows} rows"
-
-
-def _deltas(epsilon: float, most_rows: int) -> float:
-    """How many times the delta of a row a group has."""
-    return float(np.exp(epsilon * np.arange(most_rows)).sum())
 
 
 def for_persons(

@@ -113,8 +113,20 @@ class Register:
 
     def admit(self, rows: str, *, name: str, epsilon: float, again: bool) -> None:
         """Raise Refused for rows that were released before, unless `again`."""
-        if not again:
-            _refuse_earlier(self.releases(rows), epsilon, name)
+        earlier = [] if again else _handed_on(self.releases(rows))
+        if not earlier:
+            return
+        begun = [line["when"] for line in earlier if "begun" in line]
+        times = {1: "once", 2: "twice"}.get(len(earlier), f"{len(earlier)} times")
+        what = (
+            f"a release of these rows was begun at {begun[-1][:16]} and has not ended"
+            if begun
+            else f"these rows were released {times} before, under whatever file name"
+        )
+        raise Refused(
+            f"{name}: {what}; to release them once more, which adds up to epsilon "
+            f"{self.total(rows).epsilon + epsilon:.4g}, say so with again=True (--again)."
+        )
 
     def begin(
         self,
@@ -157,27 +169,6 @@ def open_register() -> Register:
 
 def _handed_on(releases: Iterable[dict]) -> list[dict]:
     return [line for line in releases if line.get("released", True)]
-
-
-def _refuse_earlier(releases: list[dict], epsilon: float, name: str) -> None:
-    earlier = _handed_on(releases)
-    if not earlier:
-        return
-    begun = [line["when"] for line in earlier if "begun" in line]
-    spent = total_of(releases).epsilon
-    what = (
-        f"a release of these rows was begun at {begun[-1][:16]} and has not ended"
-        if begun
-        else f"these rows were released {_times(len(earlier))} before, under whatever file name"
-    )
-    raise Refused(
-        f"{name}: {what}; to release them once more, which adds up to epsilon "
-        f"{spent + epsilon:.4g}, say so with again=True (--again)."
-    )
-
-
-def _times(number: int) -> str:
-    return {1: "once", 2: "twice"}.get(number, f"{number} times")
 
 
 # --- the digest -----------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Lesson 00: made-up people, and how often an attacker is right who knows three things of each."""
 
 from collections.abc import Iterable, Sequence
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -88,17 +89,16 @@ def curve(
     others, and the error of pairs of columns.
     """
     rows = []
-    for epsilon in epsilons:
-        for seed in seeds:
-            made = three_offices(table, epsilon, seed).synthetic
-            values = {
-                "people in the table": 100 * share_right(made, table.frame),
-                "other people": 100 * share_right(made, others),
-                "error of pairs": fidelity.pairwise_correlation_difference(
-                    table.frame, made, table.schema
-                ),
-            }
-            rows += [(epsilon, seed, *each) for each in values.items()]
+    for epsilon, seed in product(epsilons, seeds):
+        made = three_offices(table, epsilon, seed).synthetic
+        values = {
+            "people in the table": 100 * share_right(made, table.frame),
+            "other people": 100 * share_right(made, others),
+            "error of pairs": fidelity.pairwise_correlation_difference(
+                table.frame, made, table.schema
+            ),
+        }
+        rows += [(epsilon, seed, *each) for each in values.items()]
     return pd.DataFrame(rows, columns=["epsilon", "seed", "measure", "value"])
 
 

@@ -316,15 +316,14 @@ def sweep(
     budgets, seeds, rows = list(epsilons), list(seeds), []
     for name, (method, config) in variants.items():
         method = with_remembered_steps(method)
-        for epsilon in budgets:
-            for seed in seeds:
-                privacy = Privacy(epsilon, delta, relation)
-                asked = {"config": config, "privacy": privacy, "seed": seed}
-                made = settings.federated(method, train, parts, **asked).synthetic
-                values = distances(train, made)
-                if learn_from:
-                    rows_used = made.head(learn_from)
-                    scores = utility.auc(rows_used, holdout.frame, train.schema, seed, ("rf",))
-                    values["AUC"] = scores["auc_rf_score"]
-                rows += [(name, epsilon or np.inf, seed, *value) for value in values.items()]
+        for epsilon, seed in product(budgets, seeds):
+            privacy = Privacy(epsilon, delta, relation)
+            asked = {"config": config, "privacy": privacy, "seed": seed}
+            made = settings.federated(method, train, parts, **asked).synthetic
+            values = distances(train, made)
+            if learn_from:
+                rows_used = made.head(learn_from)
+                scores = utility.auc(rows_used, holdout.frame, train.schema, seed, ("rf",))
+                values["AUC"] = scores["auc_rf_score"]
+            rows += [(name, epsilon or np.inf, seed, *value) for value in values.items()]
     return pd.DataFrame(rows, columns=["variant", "ε", "seed", "measure", "value"])

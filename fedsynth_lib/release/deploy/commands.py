@@ -61,15 +61,15 @@ def keys(
     place = folder.expanduser().absolute()
     if host:
         print(made.make_server_keys(place, [*host, *made.HERE], days))
-        _say(f"{place / made.CA} goes into the study; the other files of {place} stay")
-        _say(
+        say(f"{place / made.CA} goes into the study; the other files of {place} stay")
+        say(
             f"{made.authority_of(place) / made.CA_KEY} signs the next certificate; the server does "
             "not need it: move it off this machine"
         )
         return 0
     print(made.make_site(place, site))
-    _say(f"{place / made.NODE_PUBLIC} goes into the study")
-    _say(
+    say(f"{place / made.NODE_PUBLIC} goes into the study")
+    say(
         f"{place / made.BUDGET} allows what the runs cost that you agree to: write down whose rows "
         "these are and, if their owner allows a fixed total, most_epsilon and most_delta"
     )
@@ -145,7 +145,7 @@ def init(
         config=made.parsed_settings(set_ or ()),
     )
     print(study.digest)
-    _say(made.about_absent(study))
+    say(made.about_absent(study))
     return 0
 
 
@@ -181,7 +181,7 @@ def server(
     """Let the sites of a study connect, and nobody else, and do its runs, until it is stopped."""
     from fedsynth_lib.release.deploy.server import serve
 
-    serve(study, own, say=_say)
+    serve(study, own, say=say)
     return 0
 
 
@@ -207,7 +207,7 @@ def site(
         print(text, flush=True)
         return yes or typer.confirm("Take part?")
 
-    run_site(study, name, table, own, say=_say, ask=ask, runs=runs)
+    run_site(study, name, table, own, say=say, ask=ask, runs=runs)
     return 0
 
 
@@ -221,7 +221,7 @@ def run(
     """Make the synthetic table, beside a server that has been started; its paths are printed."""
     from fedsynth_lib.release.deploy.server import run as carried_out
 
-    print(*carried_out(study, own, out, say=_say, limit=limit), sep="\n")
+    print(*carried_out(study, own, out, say=say, limit=limit), sep="\n")
     return 0
 
 
@@ -240,9 +240,10 @@ def evaluate(
     """
     from fedsynth_lib.release.deploy.server import run as carried_out
 
-    print(*carried_out(study, own, out, say=_say, evaluate=rows, limit=limit), sep="\n")
+    print(*carried_out(study, own, out, say=say, evaluate=rows, limit=limit), sep="\n")
     return 0
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """Tell the user something beside the output, at once."""
     print(f"fedsynth: {text}", file=sys.stderr, flush=True)
