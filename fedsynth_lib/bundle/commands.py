@@ -320,7 +320,7 @@ def check(
         typer.Option(help='"y ~ a + b", "mean(y) by group" or "survival(time, event) by group"'),
     ] = None,
 ) -> int:
-    """Whether a synthetic file has the form of the real one; 1 where something differs.
+    """Check whether a synthetic file has the form of the real one; 1 where something differs.
 
     Columns and their order, types, ranges, categories, shares of missing values; and, for each
     analysis that is named, its results on real and on synthetic rows, with a sentence on whether

@@ -355,7 +355,7 @@ def added_up(total: Total | None) -> str:
 
 
 BEYOND = (
-    "other releases about the same people: each run spends its epsilon anew, and they add up",
+    "other releases about the same people: each run spends its own epsilon, and they add up",
     "measurements and pictures made with the real rows, which are not private",
     "what is true of everybody: conclusions about a group hold for its members, in the table or "
     "not",

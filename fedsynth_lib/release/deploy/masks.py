@@ -34,7 +34,7 @@ and for some hundred clients a complete one costs seconds.
 
 **Noise.** Clients add shares of noise that are enough without those of `Privacy.curious` clients
 (K - t). `absent` of these t may be missing, so at most t - absent may collude; where more are
-missing, clients give no share, and nothing is opened. Trying the round anew among those left would
+missing, clients give no share, and nothing is opened. Trying the round again with those left would
 be worse: with the same noise, two sums whose difference is one client's array under its own share
 of the noise; with fresh noise, a second release at full price.
 
