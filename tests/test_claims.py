@@ -261,6 +261,7 @@ def resting_on_one(work, group, **once):
     return [name.split("/")[1] for name in ran_once(work, measured, told, evaluated)]
 
 
+@pytest.mark.slow
 def test_a_claim_gets_no_verdict_that_rests_on_a_single_training():
     private = resting_on_one("maddock2024", "baselines", method="DP-CTGAN", dataset="adult")
     assert private == ["c01"]  # central AIM beats it

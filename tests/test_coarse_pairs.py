@@ -181,6 +181,7 @@ def test_one_row_more_is_in_one_cell_of_each_table(number):
         assert all(np.count_nonzero(table) == 1 for table in moved)
 
 
+@pytest.mark.slow
 def test_drawn_noise_is_the_charged_noise():
     """Of every count of the coarse sum, and the charges are one a table."""
     levels, _ = chain(WIDE, 1)
@@ -237,6 +238,7 @@ def test_a_server_that_asks_for_larger_tables_than_are_ever_chosen_is_refused():
 # --- which pairs are chosen ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("neighbours", "clients"), [(True, 1), (True, 5), (False, 1)])
 def test_a_chain_of_a_hundred_columns_is_found(neighbours, clients):
     """Counts of all pairs at full resolution find less than half of it where neighbouring levels go
@@ -284,6 +286,7 @@ def costs(columns, clients):
     return seconds, peak, max(sent.values()) / 1e6
 
 
+@pytest.mark.slow
 def test_without_noise_pairs_are_those_of_the_rows():
     """The second sum has full resolution."""
     levels, rows = chain(WIDE, 3000, most=12)
@@ -296,6 +299,7 @@ def test_without_noise_pairs_are_those_of_the_rows():
         np.testing.assert_allclose(made.state[f"shares {a},{b}"], counts / 3000, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [80, 200])
 def test_few_pairs_stand_out_of_noise_alone(columns):
     """As many false pairs a column as are declared, whatever the number of columns."""

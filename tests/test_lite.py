@@ -51,6 +51,7 @@ for cell in cells[: int(sys.argv[2])]:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lesson", "cells"), [("00", 99), ("02", 99), ("03", 2), ("10", 2), ("13", 99)]
 )
