@@ -14,6 +14,7 @@ import joblib
 import nbformat
 import psutil
 import pytest
+from papermill import engines
 from tiny import PARAMETERS, alive, wait_for, write
 
 from fedsynth_lib.bundle import console, runner
@@ -101,6 +102,28 @@ def test_ci_runs_the_notebooks_that_the_default_run_leaves_out():
     left_out = [stem.partition("_")[0] for stem in stems if "solutions" in stem]
     commands = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     assert f"./run_all.sh --profile smoke --only {' '.join(left_out)}" in commands
+
+
+@pytest.mark.slow
+def test_copies_are_saved_now_and_then_and_pages_made_beside_the_run(home, no_report, monkeypatch):
+    written, write_ipynb = [], engines.write_ipynb
+    monkeypatch.setattr(
+        engines,
+        "write_ipynb",
+        lambda notebook, path: (written.append(path), write_ipynb(notebook, path)),
+    )
+    write(home, "00_many", *(f"print({number})" for number in range(30)))
+    write(home, "01_bad", *(f"print({number})" for number in range(30)), "1 / 0")
+    assert runner.main(["--jobs", "1"]) == 1
+    folder = home / "figures" / "executed" / "paper"
+    for name in ("00_many", "01_bad"):
+        cells = json.loads((folder / f"{name}.ipynb").read_text(encoding="utf-8"))["cells"]
+        outputs = [each for cell in cells for each in cell.get("outputs", [])]
+        texts = [line for each in outputs if each.get("name") == "stdout" for line in each["text"]]
+        assert "".join(texts) == "".join(f"{number}\n" for number in range(30))
+    assert "ZeroDivisionError" in (folder / "01_bad.ipynb").read_text(encoding="utf-8")
+    assert len(written) < 20  # of 61 cells, each of which papermill would save twice
+    assert "29" in (home / "figures" / "report" / ".bodies" / "00_many").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from fedsynth_lib.bundle.console import Line, Outcome, explain, read_log, rememb
 from fedsynth_lib.bundle.kernels import Kernels
 from fedsynth_lib.bundle.notebooks import Notebook
 from fedsynth_lib.core.store import within, write_atomically
+from fedsynth_lib.runs.rows import RESULTS
 
 BETWEEN_SAVES = 5.0  # seconds
 
@@ -139,8 +140,11 @@ class Execution(threading.Thread):
         self.outcome.finished = datetime.now().isoformat(" ", "minutes")
         vars(self.outcome).update(read_log(self.log))
         remember(self.root, self.notebook.stem, self.outcome)
-        if self.outcome.status == "ok":  # now, while other notebooks run; the report says of errors
-            with contextlib.suppress(Exception):
-                report.notebook_body(self.executed, self.root / "figures" / "report")
         failed = self.outcome.status == "failed"
         return explain(self.notebook, self.error, self.executed) if failed else None
+
+    def convert(self) -> None:
+        """Convert the copy for its page in the report; the report itself tells of errors."""
+        if self.outcome.status == "ok" and self.outcome.profile == RESULTS:
+            with contextlib.suppress(Exception):
+                report.notebook_body(self.executed, self.root / "figures" / "report")

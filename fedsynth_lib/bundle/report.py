@@ -526,7 +526,7 @@ def notebook_body(source: Path, folder: Path) -> str:
 
     Its pictures become files of the site in `folder`.
     """
-    kept = folder / ".bodies" / source.parent.name / source.stem
+    kept = folder / ".bodies" / source.stem
     digest = sha256(source.read_bytes() + Path(__file__).with_name("report_pages.py").read_bytes())
     if kept.is_file():
         first, _, body = kept.read_text(encoding="utf-8").partition("\n")

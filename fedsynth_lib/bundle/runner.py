@@ -323,6 +323,7 @@ def execute_all(
     from fedsynth_lib.bundle.execution import Execution
 
     running: list[Execution] = []
+    closed: list[Execution] = []  # whose pages are not converted yet
     ended: queue.SimpleQueue[Execution] = queue.SimpleQueue()
 
     def begin(notebook: Notebook) -> None:
@@ -336,6 +337,7 @@ def execute_all(
 
     def close(execution: Execution) -> None:
         running.remove(execution)
+        closed.append(execution)
         if failure := execution.close():
             reporter.say(failure)
         reporter.end(execution.notebook, str(execution.outcome))
@@ -344,6 +346,8 @@ def execute_all(
         while schedule.waiting or running:
             while notebook := schedule.start([each.notebook for each in running]):
                 begin(notebook)
+            while closed:  # beside the notebooks that have just started
+                closed.pop().convert()
             with contextlib.suppress(queue.Empty):
                 close(ended.get(timeout=4))  # looking at memory is slow
             for execution in running:

@@ -46,7 +46,7 @@ DPI = 300  # of a PNG, and of pictures within a PDF
 UNDATED = ("CreationDate", "Producer", "Creator")  # fields of a PDF
 # A PDF names glyphs by number: tables for laying out text have no use in its fonts, and reading
 # them takes half of its time.
-subset.Options._drop_tables_default += ["GSUB", "GPOS", "GDEF"]
+getattr(subset.Options, "_drop_tables_default", []).extend(["GSUB", "GPOS", "GDEF"])
 
 
 @dataclass(frozen=True, repr=False)
