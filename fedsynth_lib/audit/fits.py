@@ -138,7 +138,8 @@ def most_hits(losses: np.ndarray, chances: np.ndarray) -> Callable[[np.ndarray],
 def least_epsilon(losses: np.ndarray, chances: np.ndarray, delta: float) -> float:
     """Return the smallest epsilon among the losses, 0 at least, that holds at `delta`.
 
-    At it, the sum of chances (1 - exp(epsilon - loss)) over larger losses is at most `delta`.
+    For this epsilon, the sum of chances (1 - exp(epsilon - loss)) over larger losses is at most
+    `delta`.
     """
     above, scaled = (np.cumsum(each[::-1])[::-1] for each in (chances, chances * np.exp(-losses)))
     within = above - np.exp(losses) * scaled <= delta

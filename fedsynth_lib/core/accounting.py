@@ -45,13 +45,15 @@ class BudgetExceeded(BadInput):
 def discrete_laplace_share(
     scale: float, num_shares: int, shape: tuple[int, ...], *, rng: np.random.Generator
 ) -> np.ndarray:
-    """One of `num_shares` integer shares whose sum is discrete Laplace noise; int64 of `shape`.
+    """Draw one of `num_shares` integer shares whose sum is discrete Laplace noise.
 
-    The sum X has P(X = x) proportional to exp(-|x| / scale). A geometric variable is the sum of
-    K negative binomial ones of size 1/K, and discrete Laplace noise is the difference of two
-    geometric ones, so K clients can make it together while none knows it, and a plain secure
-    sum suffices (the squares of Rastogi and Nath 2010, which the work names, need more).
-    Integers, because floating-point Laplace noise leaks through its rounding (Mironov 2012).
+    int64 of `shape`.
+
+    The sum X has P(X = x) proportional to exp(-|x| / scale). A geometric variable is the sum of K
+    negative binomial ones of size 1/K, and discrete Laplace noise is the difference of two
+    geometric ones. So K clients can make it together while none knows it, and a plain secure sum
+    suffices (the squares of Rastogi and Nath 2010, which the work names, need more). The shares are
+    integers, because floating-point Laplace noise leaks through its rounding (Mironov 2012).
     """
     stop = -np.expm1(-1 / scale)
     draw = rng.negative_binomial(1 / num_shares, stop, size=(2, *shape))
@@ -174,14 +176,15 @@ def _skellam(variance: float, orders: np.ndarray) -> np.ndarray:
 def _sampled_gaussian(rate: float, noise: float, orders: tuple[float, ...]) -> np.ndarray:
     """Return the Renyi divergence of one Poisson-sampled Gaussian step at each order.
 
-    Source: Mironov, Talwar and Zhang 2019. For x normal with deviation s, the divergence is log
-    E[(1 - q + q exp((2x - 1) / 2s^2))^a] / (a - 1).
+    Source: Mironov, Talwar and Zhang 2019. For x normal with deviation s, the divergence is
 
-    At whole orders up to 256 it is the sum of section 3.3. At other orders from 1.1 to below 12 it
-    is computed by the trapezoid rule, whose error is below rounding for so smooth an integrand,
-    unless the noise is below 0.05. At the remaining orders the result is infinity, which proves
-    nothing. The values are tested equal to those of Opacus, whose series take up to a thousand
-    times as long.
+        log E[(1 - q + q exp((2x - 1) / 2s^2))^a] / (a - 1)
+
+    At whole orders up to 256 it is the sum of section 3.3. At other orders from 1.1 to below 12,
+    and for noise of at least 0.05, it is computed by the trapezoid rule, whose error is below
+    rounding for so smooth an integrand. At the remaining orders the result is infinity, which
+    proves nothing. The values are tested equal to those of Opacus, whose series take up to a
+    thousand times as long.
     """
     grid = np.array(orders)
     whole = grid == np.round(grid)
@@ -437,8 +440,8 @@ def accountant_of(privacy: Privacy) -> Accountant:
 def calibrate(plan: Callable[[float], list[Charge]], privacy: Privacy) -> float:
     """Return the smallest noise multiplier whose plan stays within the budget.
 
-    The epsilon of the plan is never above the budget. It is at most 1e-6 below it, unless even the
-    smallest multiplier tried, 1e-6, stays within the budget.
+    The epsilon of the plan is never above the budget. It is below it by at most 1e-6 of the budget,
+    unless even the smallest multiplier tried, 1e-6, stays within the budget.
 
     Raises BadInput if no multiplier up to 1e9 stays within it, for instance Gaussian noise with
     delta 0.

@@ -27,12 +27,14 @@ def affordable_steps(
     delta: float,
     others: Sequence[Charge] = (),
 ) -> int:
-    """How many Poisson-sampled Gaussian steps (DP-SGD) `epsilon` at `delta` allows, by Renyi DP.
+    """Return how many Poisson-sampled Gaussian steps (DP-SGD) `epsilon` at `delta` allows.
 
-    That accountant alone: committed rows rest on it. Composed losses would allow some more. Exact:
-    that many steps cost at most epsilon, one more costs more; 0 where not even one is allowed.
-    rate: the probability that a record is in a batch, batch size / rows. others: further charges
-    that the same budget pays. Relation: add or remove one record.
+    The number is exact by Renyi DP: that many steps cost at most epsilon, one more costs more. It
+    is 0 if not even one step is allowed. Composed losses would allow some more, but committed
+    result rows rest on Renyi DP alone. The relation is to add or remove one record.
+
+    rate: the probability that a record is in a batch, batch size / rows.
+    others: further charges that the same budget pays.
     """
     if not 0 < rate <= 1:
         raise BadInput(f"rate is {rate}: give the share of rows in a batch, above 0 and at most 1.")

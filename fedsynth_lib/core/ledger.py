@@ -109,7 +109,7 @@ class Ledger:
 
     @property
     def population(self) -> str:
-        """The name of these people."""
+        """The name that the owner gives to these people."""
         return self.journal.path.stem
 
     def releases(self) -> list[dict]:

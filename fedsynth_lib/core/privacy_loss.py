@@ -129,8 +129,10 @@ def _cells(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Return a grid of losses, and the probabilities below it, between its points and above it.
 
-    The probabilities are those with the record and those without it. The loss at x is log(1 - rate
-    + rate exp((2x - 1) / 2s^2)), which grows with x.
+    The probabilities are those with the record and those without it. The loss at x, which grows
+    with x, is
+
+        log(1 - rate + rate exp((2x - 1) / 2s^2))
 
     The result is None if losses are too large, or the grid would need more points than allowed.
     """
@@ -257,7 +259,8 @@ def _sum_of(steps: list[tuple[int, Losses]], start: int, size: int) -> np.ndarra
 def _epsilon_at(losses: np.ndarray, masses: np.ndarray, delta: float) -> float:
     """Return the smallest epsilon that these losses allow at `delta`.
 
-    At it, the sum of masses (1 - exp(epsilon - loss)) over larger losses is at most `delta`.
+    For this epsilon, the sum of masses (1 - exp(epsilon - loss)) over larger losses is at most
+    `delta`.
     """
     if delta <= 0:
         return np.inf
