@@ -1,13 +1,13 @@
 """An audit of the privacy that methods claim.
 
-Lower bounds on epsilon from runs with one record and without it.
+It gives lower bounds on epsilon, from runs with one record and without it.
 
     python -m fedsynth_lib audit                    the whole table
     audit.measured("fedbn")                         what the table says of a method as it is now
 
 A bound above the claim is a proof that the claim is false. A bound below it proves nothing but what
-it says; whether it could have noticed a fault tells the control, the same runs with too little
-noise.
+it says. Whether it could have noticed a fault is shown by the control: the same runs with too
+little noise.
 """
 
 from fedsynth_lib.core import measured as lines
@@ -20,6 +20,6 @@ __all__ = ["Measured", "measured"]
 def measured(key: str) -> Measured | None:
     """Return what the table says of a method in METHODS.
 
-    None where it was not measured as it is now.
+    The result is None if the method was not measured as it is now.
     """
     return lines.measured(key, METHODS[key])

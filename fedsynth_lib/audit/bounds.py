@@ -1,6 +1,6 @@
 """What a privacy audit proves: lower bounds on epsilon.
 
-From runs on two neighbouring tables, or from one run.
+They are from runs on two neighbouring tables, or from one run.
 
 Scores are numbers that an attacker gives to runs; a high one says "the record is there". A bound
 holds with the stated confidence whatever the scores are; good scores only make it larger. Nothing
@@ -31,7 +31,7 @@ class Rule(NamedTuple):
 def clopper_pearson(hits: np.ndarray, trials: int, *, tail: float) -> tuple[np.ndarray, np.ndarray]:
     """Return exact lower and upper limits of a binomial share.
 
-    Each is wrong with probability `tail` (Clopper, Pearson 1934).
+    Each limit is wrong with a probability of at most `tail` (Clopper and Pearson 1934).
     """
     hits = np.asarray(hits, float)
     low = np.where(
@@ -43,7 +43,7 @@ def clopper_pearson(hits: np.ndarray, trials: int, *, tail: float) -> tuple[np.n
 
 
 def _limits(there: np.ndarray, absent: np.ndarray, rules: Sequence[Rule], tail: float):
-    """Lower limit of the rate of hits and upper limit of that of false alarms, of each rule."""
+    """Return the lower limit of the hits and the upper limit of the false alarms of each rule."""
     found = []
     for sign in (1, -1):
         cuts = np.array([rule.threshold for rule in rules if rule.sign == sign])
@@ -70,7 +70,7 @@ def lower_bound(
 ) -> float:
     """Return a lower bound on epsilon at `delta`.
 
-    It is too high with probability 1 - confidence at most.
+    The bound is too high with probability 1 - confidence at most.
 
     there, absent: scores of independent runs with and without the record. The test (threshold and
     direction) is chosen on the first half of the runs and judged on the second by Clopper-Pearson
@@ -97,11 +97,11 @@ def lower_bound(
 
 
 def one_run_p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
-    """Return how probable so many right guesses are at most, of an (epsilon, delta)-DP run.
+    """Return how probable so many right guesses are at most, if a run is (epsilon, delta)-DP.
 
-    Steinke et al. 2023, theorem 5.2.
+    Source: Steinke et al. 2023, theorem 5.2.
 
-    canaries: records that were put in or left out by fair coins, m. guesses: of them that the
+    canaries: records that were put in or left out by fair coins, m. guesses: how many of them the
         auditor guessed, r.
     right: guesses that are right, v. With W binomial(r, e^epsilon / (1 + e^epsilon)):
     P[W >= v] + 2 m delta max over i of P[v > W >= v - i] / i.
@@ -121,7 +121,7 @@ def one_run_bound(
 ) -> float:
     """Return the largest epsilon that so many right guesses refute at this confidence.
 
-    0 where they refute none.
+    The result is 0 if they refute none.
     """
 
     def excess(epsilon: float) -> float:

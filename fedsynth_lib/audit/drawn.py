@@ -55,31 +55,33 @@ class Listening(np.random.Generator):
         return drawn
 
     def normal(self, loc: float = 0.0, scale: float = 1.0, size: Any = None) -> Any:
-        """Draw, and note it."""
+        """Draw normal noise, and note it."""
         return self._note("normal", scale, super().normal(loc, scale, size))
 
     def laplace(self, loc: float = 0.0, scale: float = 1.0, size: Any = None) -> Any:
-        """Draw, and note it."""
+        """Draw Laplace noise, and note it."""
         return self._note("laplace", scale, super().laplace(loc, scale, size))
 
     def gumbel(self, loc: float = 0.0, scale: float = 1.0, size: Any = None) -> Any:
-        """Draw, and note it."""
+        """Draw Gumbel noise, and note it."""
         return self._note("gumbel", scale, super().gumbel(loc, scale, size))
 
     def poisson(self, lam: float = 1.0, size: Any = None) -> Any:
-        """Draw, and note it."""
+        """Draw Poisson variables, and note them."""
         return self._note("poisson", lam, super().poisson(lam, size))
 
     def negative_binomial(self, n: float, p: float, size: Any = None) -> Any:
-        """Draw, and note it."""
+        """Draw negative binomial variables, and note them."""
         return self._note("negative binomial", p, super().negative_binomial(n, p, size))
 
 
 class Step(NamedTuple):
     """One step of private gradients.
 
-    What it was told, the records of its batch, the mean square of the gradient that it left, and of
-    how many numbers.
+    clip, multiplier, expected: what the step was told.
+    records: how many records its batch has.
+    square: the mean square of the gradient that it left.
+    values: how many numbers the gradient has.
     """
 
     clip: float
@@ -92,7 +94,7 @@ class Step(NamedTuple):
 
 @contextmanager
 def private_steps() -> Iterator[list[Step]]:
-    """All steps of private gradients that are made meanwhile."""
+    """Collect all steps of private gradients that are made meanwhile."""
     from fedsynth_lib.core.dp_sgd import Tape  # torch takes long to import
 
     steps: list[Step] = []
@@ -115,9 +117,10 @@ def private_steps() -> Iterator[list[Step]]:
 
 
 def overheard(method: Method, hear: Callable[[str, list[Draw]], None]) -> Method:
-    """Return the method, whose draws of noise are told after each step.
+    """Return the method with its draws of noise reported to `hear`.
 
-    Each step of a client or the server.
+    After each step of a client or of the server, `hear` is called with whose step it was and with
+    its draws.
     """
 
     def listened(step: Callable, who: str) -> Callable:
@@ -139,8 +142,9 @@ def overheard(method: Method, hear: Callable[[str, list[Draw]], None]) -> Method
 class Probe:
     """A client in the place of the first one, in one round.
 
-    rows: those that the first one has. memories: of the client that has none, for each draw.
-    memory: of one that has them all, where private gradients are made.
+    rows: the rows that the first client has.
+    memories: of a client without rows, one for each draw.
+    memory: of a client with all rows, where private gradients are made.
     """
 
     job: flower.Job
@@ -153,7 +157,7 @@ class Probe:
     def answer(
         self, rows: np.ndarray, memory: Arrays, draw: int
     ) -> tuple[Update, list[Draw], list[Step]]:
-        """Return what it sends with the noise of this number, and what it drew."""
+        """Return the update with the noise of number `draw`, the draws, and the private steps."""
         own, path = self.job.noise("client", 0, self.number), (self.number, draw)
         heard = Listening(stream(SEED, "noise", *path))
         with private_steps() as steps:
@@ -180,7 +184,9 @@ def remember_choice(memories: Sequence[Arrays], update: Update) -> None:
 def audit(
     method: Method, table: Table, *, config: Any = None, privacy: Privacy, clients: int = 3
 ) -> list[str]:
-    """Where what is drawn is not what is charged, a sentence each; none is what we want.
+    """Return where what is drawn is not what is charged, a sentence each.
+
+    The result is empty if the audit finds nothing.
 
     method: with all clients in every round by these settings.
     """
@@ -206,9 +212,10 @@ def audit(
 
 
 def _round(probe: Probe, made: Round, heard: list[Draw]) -> tuple[list[str], np.ndarray | None]:
-    """Return what is wrong with a round, and its noise.
+    """Return what is wrong with a round, and its noise, (draws, numbers).
 
-    The noise of the numbers that rows move, (draws, numbers), where it is sent.
+    The noise is that of the numbers which rows move. It is None if the round is not judged by what
+    is sent.
 
     heard: what the server drew.
     """
@@ -240,14 +247,18 @@ def _round(probe: Probe, made: Round, heard: list[Draw]) -> tuple[list[str], np.
 
 
 def _flat(update: Update) -> np.ndarray:
-    """All numbers that are sent, those of sums first."""
+    """Return all numbers that are sent, those of sums first."""
     summed = [values.view(np.int64) for values in update.summed.values()]
     found = [np.ravel(v).astype(float) for v in (*summed, *update.arrays.values())]
     return np.concatenate([np.zeros(0), *found])
 
 
 def _sent(probe: Probe, paid: list[Charge]) -> tuple[list[str], np.ndarray]:
-    """By measurement: the width of the noise on each number, and what a row costs."""
+    """Return what is wrong by measurement, and the noise of the numbers that rows move.
+
+    The width of the noise on each number, and what a row costs, are measured and compared with what
+    was paid.
+    """
     rows, memories, num_clients = probe.rows, probe.memories, probe.job.num_clients
     none, shares = rows[:0], probe.job.privacy.shares(num_clients)
     chosen = rows[np.linspace(0, len(rows) - 1, min(ROWS, len(rows))).astype(int)]
@@ -285,8 +296,8 @@ def _sent(probe: Probe, paid: list[Charge]) -> tuple[list[str], np.ndarray]:
 def _scales(charges: Sequence[Charge], moved: np.ndarray) -> list[tuple[Charge, float]]:
     """Return the standard deviations that noise may have.
 
-    Of each charge, and of whole numbers that are sent as the sum of r measurements, the root of r
-    times as much.
+    They are those of each charge. Counts with Skellam noise may also be sent as the sum of r
+    measurements; the deviation is then sqrt(r) times as large.
     """
     repeats = {1} | {round(by) for by in np.unique(moved) if by > 1 and by == round(by)}
     found = []
@@ -309,7 +320,10 @@ def _widths(
     variance: np.ndarray,
     error: np.ndarray,
 ) -> list[str]:
-    """Numbers whose noise is not as wide as any charge says, and charges that no noise has."""
+    """Return what does not fit between widths of noise and charges, a sentence each.
+
+    These are numbers whose noise is not as wide as any charge says, and charges that no noise has.
+    """
     wrong, seen = [], set()
     for place, (charge, scale) in enumerate(scales):
         if not (own := nearest == place).any():
@@ -334,9 +348,10 @@ def _costs(
     pure: np.ndarray,
     charges: Sequence[Charge],
 ) -> list[str]:
-    """Find rows that cost more than is charged.
+    """Return whether a row costs more than is charged, a sentence for each kind of cost.
 
-    By what they move and the noise on it, in 1 / noise^2, or in epsilon where that is pure.
+    The cost follows from how far the row moves each number and from the noise on it. It is epsilon
+    for noise with pure epsilon, and 1 / noise^2 for other noise.
     """
     wrong = []
     for kind, power, what in ((pure, 1, "epsilon"), (~pure, 2, "1 / noise^2")):
@@ -353,9 +368,9 @@ def _costs(
 
 
 def _repeated(noise: Sequence[np.ndarray]) -> list[str]:
-    """Whether two numbers have the same noise, in one round or in two.
+    """Return a sentence if any two numbers have noise that is not independent.
 
-    Then their difference has none.
+    They may be in one round or in two. If their noise is the same, their difference has none.
     """
     if not noise:
         return []
@@ -373,7 +388,7 @@ def _gradients(
 ) -> tuple[list[str], list[Charge]]:
     """Return what is wrong with private gradients, and the charges of other releases.
 
-    none, full: the steps of a client without rows, and of one with so many.
+    none, full: the steps of a client without rows, and of one with `rows` rows.
     """
     told = {step[:3] for step in (*none, *full)}
     if len(told) > 1:
@@ -409,11 +424,12 @@ def _gradients(
 
 
 def _beside(update: Update, sent: Arrays, state: Arrays) -> list[str]:
-    """Return what a client sends that is no network that it was sent.
+    """Return what a client sends beside the networks that it was sent.
 
     What a client hides in the parameters of a network is not seen here.
-    state: of the server afterwards, where more than gradients is charged: what it keeps of that,
-    the name of a client in front of it or behind, is no finding.
+
+    state: of the server afterwards, if more than gradients is charged. What the server keeps of
+        that is no finding, even with the name of a client before or after its own name.
     """
     kept = {part for name in state for part in name.split("/")}
     networks = {
@@ -433,10 +449,10 @@ def _draws(
     *,
     once: bool = False,
 ) -> list[str]:
-    """Noise that is drawn and not charged, or charged and not drawn, by how wide it is.
+    """Return noise that is drawn and not charged, or charged and not drawn, by how wide it is.
 
-    once: whether a charge says how many draws there are. Scores that choices are made by are in
-    records, or in shares of the rows that they look at.
+    once: whether a charge says how many draws there are. The scores by which choices are made are
+    in records, or in shares of the rows that they look at.
     """
     sizes = (job.sizes[0], sum(job.sizes))
     drawn, due = Counter(), Counter()
@@ -460,5 +476,5 @@ def _draws(
 
 
 def in_words(draws: Sequence[Draw]) -> str:
-    """Of which kinds the noise is and how wide, the same in whatever order it is drawn."""
+    """Write the kinds and widths of the noise, in an order that does not depend on the draws."""
     return ", ".join(sorted({f"{draw.kind} {draw.scale:.4g}" for draw in draws}))

@@ -3,7 +3,7 @@
 A blind method takes the place of a method's verbs. It notes what it is told, learns nothing from
 rows, and makes the same synthetic rows whatever happens. So all that a run hands out must be the
 same with a record and without it, to the byte, and each row must come to the method as the same
-numbers whatever other rows there are. Two ways lead there: `settings.federated`, and files.
+numbers whatever other rows there are. The audit takes two ways: `settings.federated`, and files.
 """
 
 import subprocess
@@ -45,13 +45,13 @@ class Blind:
     rows: dict[int, np.ndarray] = field(default_factory=dict)
 
     def encoder(self, schema: Schema, config: Any) -> Encoder:
-        """Note the schema, and return an encoder that notes rows."""
+        """Note the schema and the domain, and return the method's own encoder."""
         made = self.case.method.encoder(schema, config)
         self.told |= {"the schema": schema, "the domain": made.domain}
         return made
 
     def start(self, domain: Domain, config: Any, rng: np.random.Generator) -> Arrays:
-        """Note what a run starts with."""
+        """Note the domain that a run starts with, and return an empty state."""
         self.told["the domain at the start"] = domain
         return {}
 
@@ -63,7 +63,7 @@ class Blind:
         noise: Noise | None,
         rng: np.random.Generator,
     ) -> Update:
-        """Note what a client is told, and learn nothing."""
+        """Note what a client is told and its rows, and send nothing."""
         told = client.size, client.num_clients, client.shares, noise and noise.multiplier
         self.told[f"size, clients, shares and noise of client {client.index}"] = told
         self.rows[client.index] = client.rows
@@ -77,13 +77,13 @@ class Blind:
         noise: Noise | None,
         rng: np.random.Generator,
     ) -> tuple[Arrays, list[Charge]]:
-        """Note what the server is told."""
+        """End the run after its first round."""
         return {"finished": np.array(True)}, []
 
     def sample(
         self, state: Arrays, num_rows: int, config: Any, rng: np.random.Generator
     ) -> np.ndarray:
-        """All levels in turn; numbers from one end of their range to the other."""
+        """Return all categories in turn, and numbers from one end of their range to the other."""
         self.told["the number of synthetic rows"] = num_rows
         levels, places = np.array(self.told["the domain"].levels), np.arange(num_rows)[:, None]
         if (levels > 0).all():
@@ -92,7 +92,10 @@ class Blind:
 
 
 def audit(case: Case) -> list[str]:
-    """Return what of a run follows the record, beside what the method learns; empty for none."""
+    """Return what of a run follows the record, beside what the method learns.
+
+    The result is empty if nothing does.
+    """
     runs, seen = [], []
     for present in (False, True):
         blind = Blind(case)
@@ -147,10 +150,10 @@ def sample(state, num_rows, config, rng):
 
 
 def through_files(schema: Schema, others: Sequence[tuple], target: tuple) -> list[str]:
-    """Return the same of `synth --release` on a file.
+    """Return what follows the record when `synth --release` runs on a file.
 
-    With the record as its first row and without it: the rows that are handed out, the names of
-    files, and how the command ends.
+    The file has the record as its first row, or does not have it. Compared are the rows that are
+    handed out, the names of files, and how the command ends.
     """
     shown = []
     for rows in (list(others), [target, *others]):

@@ -1,6 +1,6 @@
 """How two rates of a test become epsilon where the mechanism is known.
 
-By how little noise it would have to have to allow them.
+They become epsilon by how little noise the mechanism would need to have to allow them.
 
 A test says "the record is there" in some share of the runs with it (hits) and without it (false
 alarms). A mechanism bounds the hits that any number of false alarms can go with; less noise, more
@@ -30,8 +30,8 @@ LOST = 1e-15  # chances below it are those of rounding
 class Fit(NamedTuple):
     """How rates become epsilon.
 
-    worth: (hits, false alarms, delta) of tests, larger for more leakage. epsilon: of a worth, at
-        delta.
+    worth: (hits, false alarms, delta) of tests, larger for more leakage.
+    epsilon: of a worth, at delta.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Fit(NamedTuple):
 def pure(hits: np.ndarray, false: np.ndarray, delta: float) -> np.ndarray:
     """Return the smallest epsilon that allows tests these rates.
 
-    hits <= e^epsilon false alarms + delta.
+    By the definition, hits <= e^epsilon * false alarms + delta.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.maximum(0.0, np.nan_to_num(np.log(np.maximum(hits - delta, 0) / false), nan=0.0))
@@ -51,7 +51,7 @@ def pure(hits: np.ndarray, false: np.ndarray, delta: float) -> np.ndarray:
 def gaussian_shift(hits: np.ndarray, false: np.ndarray, delta: float = 0.0) -> np.ndarray:
     """Return the smallest mu with which mu-Gaussian DP allows tests these rates.
 
-    Whatever delta is (Dong, Roth and Su 2022, section 2.2).
+    It does not depend on delta. Source: Dong, Roth and Su 2022, section 2.2.
     """
     with np.errstate(invalid="ignore"):
         return np.maximum(0.0, np.nan_to_num(norm.ppf(hits) + norm.ppf(1 - false), nan=0.0))
@@ -60,7 +60,7 @@ def gaussian_shift(hits: np.ndarray, false: np.ndarray, delta: float = 0.0) -> n
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """Return epsilon at `delta` of mu-Gaussian DP.
 
-    Balle and Wang 2018, theorem 8; Dong, Roth and Su 2022, corollary 2.13.
+    Source: Balle and Wang 2018, theorem 8; Dong, Roth and Su 2022, corollary 2.13.
     """
     if mu <= 0:
         return 0.0
@@ -77,9 +77,9 @@ GAUSSIAN = Fit("Gaussian fit", gaussian_shift, gaussian_epsilon)
 
 
 def skellam(plan: Callable[[float], Sequence[Charge]], claimed: float) -> Fit:
-    """Fit a plan whose releases are all counts with Skellam noise.
+    """Return the fit for a plan whose releases are all counts with Skellam noise.
 
-    worth is how many of NOISES the rates refute.
+    The worth of a test is how many of NOISES its rates refute.
 
     plan: multiplier -> charges. claimed: the multiplier that the claim needs.
     """
@@ -100,9 +100,9 @@ def skellam(plan: Callable[[float], Sequence[Charge]], claimed: float) -> Fit:
 def losses_of(
     charges: Sequence[Charge], rounding: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the losses of all charges together and their chances with the record.
+    """Return the losses of all charges together, and their chances with the record.
 
-    Two arrays, but for chances below LOST.
+    They are two arrays. Chances below LOST are left out at both ends.
 
     A count x with variance v has chance exp(-v) I_|x|(v), and one more with the record. A loss goes
     to a multiple of WIDTH: rounded up nothing becomes smaller that the charges allow, rounded down
@@ -127,7 +127,8 @@ def losses_of(
 def most_hits(losses: np.ndarray, chances: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """Return the largest rate of hits that a test can have, by its rate of false alarms.
 
-    By Neyman and Pearson it says yes to all losses above one, and to a share of those at it.
+    By the lemma of Neyman and Pearson, such a test says yes to all losses above some loss, and to a
+    share of those equal to it.
     """
     false = np.append(0, np.cumsum((chances * np.exp(-losses))[::-1]))
     hits = np.append(0, np.cumsum(chances[::-1]))
@@ -135,9 +136,10 @@ def most_hits(losses: np.ndarray, chances: np.ndarray) -> Callable[[np.ndarray],
 
 
 def least_epsilon(losses: np.ndarray, chances: np.ndarray, delta: float) -> float:
-    """Return the smallest epsilon among the losses, 0 at least, whose delta is allowed.
+    """Return the smallest epsilon among the losses, 0 at least, that holds at `delta`.
 
-    The sum of chances (1 - exp(epsilon - loss)) over larger losses is within delta.
+    For this epsilon, the sum of chances (1 - exp(epsilon - loss)) over larger losses is at most
+    `delta`.
     """
     above, scaled = (np.cumsum(each[::-1])[::-1] for each in (chances, chances * np.exp(-losses)))
     within = above - np.exp(losses) * scaled <= delta

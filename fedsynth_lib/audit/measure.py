@@ -48,7 +48,7 @@ class Line:
 
 
 def runs_of(case: Case, clients: int, runs: int) -> int:
-    """Fewer where a run has more clients, more where it is fast."""
+    """Return the number of runs: fewer for several clients, more where a run is fast."""
     family = (
         "counts"
         if case.key in neighbours.COUNTS
@@ -60,9 +60,9 @@ def runs_of(case: Case, clients: int, runs: int) -> int:
 
 
 def scored(scenario: Scenario, number: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return scores of so many runs with and without the record, (2, runs).
+    """Return scores of so many runs with the record and as many without.
 
-    Of all that is seen, and of synthetic rows.
+    The result is two arrays (2, runs): scores by all that is seen, and by synthetic rows alone.
     """
     white, black = scenario.case.score(scenario), scores.synthetic(scenario, ROWS)
     found = np.empty((2, 2, number))
@@ -76,7 +76,8 @@ def scored(scenario: Scenario, number: int) -> tuple[np.ndarray, np.ndarray]:
 def measure(case: Case, clients: int, runs: int) -> Line:
     """Measure one line.
 
-    The control is measured first, with as many runs; it must exceed the claim to count as caught.
+    The control is measured first, with as many runs. Its bound must exceed the claim, else a bound
+    below the claim is too weak to count.
     """
     begin, claim, delta = time.monotonic(), case.privacy.epsilon, case.privacy.delta
     number, fit = runs_of(case, clients, runs), case.fit(Scenario(case, clients))

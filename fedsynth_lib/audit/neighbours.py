@@ -100,16 +100,16 @@ def independent_scales(scenario: Scenario) -> Arrays:
 
 
 def network_releases(seen: Seen) -> Arrays:
-    """Return FedBN's pair scores and its one table.
+    """Return FedBN's pair scores and the last cell of its one table.
 
-    From it the record stands out in the last cell either way around.
+    The record is alone in that cell, whichever of the two columns is the parent.
     """
     (table,) = (values for name, values in seen.state.items() if name.startswith("table/"))
     return scores.summed(["scores"])(seen) | {"last cell": table[-1:]}
 
 
 def network_scales(scenario: Scenario) -> Arrays:
-    """Return the scales of the noise on pair scores and table."""
+    """Return the scales of the noise on the pair scores and on the last cell."""
     tables, pairs = bayesian_network.plan(
         scenario.job.noise_multiplier, scenario.job.domain, 0, scenario.case.config
     )
@@ -122,7 +122,7 @@ def network_scales(scenario: Scenario) -> Arrays:
 def histograms(scenario: Scenario, seen: Seen) -> np.ndarray:
     """Return the noisy category counts that client 0 of the CTGAN family sends.
 
-    In deviations of their noise.
+    They are in deviations of the noise that the claim needs.
     """
     job, config, size = scenario.job, scenario.case.config, scenario.sizes[0]
     claimed, levels = job.noise_multiplier / scenario.noise, job.domain.levels
@@ -132,13 +132,13 @@ def histograms(scenario: Scenario, seen: Seen) -> np.ndarray:
 
 
 def measured_cells(scenario: Scenario, seen: Seen) -> list[tuple[int, int, float]]:
-    """Return FedPGM's cell of the record in each table that any round counts.
+    """Return FedPGM's noisy count of the record's cell, for each table that any round counts.
 
-    As (noisy count, by how much the record moves it, variance of its noise).
+    An entry is (noisy count, by how much the record moves it, variance of its noise).
 
-    The record stands alone in its cells, or with others whom this does not know. The first round is
-    charged by kind of table; a table that the second measures r times moves by r, with r times the
-    variance. Runs of levels, if any, are those that the server formed.
+    The record is alone in its cells, or with others whom this function does not know. The first
+    round is charged by kind of table. A table that the second round measures r times moves by r,
+    with r times the variance. Runs of levels, if any, are those that the server formed.
     """
     job, state = scenario.job, seen.state
     long = fedpgm.long_columns({**state, "levels": np.array(job.domain.levels)})
@@ -191,14 +191,14 @@ def _score(key: str):
 
 
 def _fit(key: str) -> Callable[[Scenario], Fit]:
-    """By what its score reads."""
+    """Return the fit for what the method's score reads."""
     if key in FEDPGM:
         return skellam_fit
     return lambda scenario: fits.DEFINITION if key in PURE else fits.GAUSSIAN
 
 
 def skellam_fit(scenario: Scenario) -> Fit:
-    """Of FedPGM's plan: all that it releases is counts with Skellam noise."""
+    """Return the fit of FedPGM's plan: all that it releases is counts with Skellam noise."""
     job, case = scenario.job, scenario.case
 
     def plan(multiplier: float) -> list[Charge]:
@@ -215,7 +215,7 @@ def _sees(key: str) -> Sees:
 
 
 def epsilon_of_family(key: str) -> float:
-    """At which the audit is made: where a few thousand runs have power."""
+    """Return the epsilon of the audit, at which a few thousand runs have power."""
     if key == "fedbn":
         return 1.0
     return 10.0 if key in ADAM or "ctgan" in key else 4.0
@@ -224,7 +224,7 @@ def epsilon_of_family(key: str) -> float:
 def case_of(key: str, epsilon: float | None = None, **options: Any) -> Case:
     """Return the case of a private method.
 
-    Raises BadInput for a method without noise, or one without a case.
+    Raises BadInput for a method without noise, or without a case.
 
     options: settings beside those of the audit.
     """
@@ -249,7 +249,10 @@ def case_of(key: str, epsilon: float | None = None, **options: Any) -> Case:
 
 
 def refusal(key: str) -> str:
-    """Why a method makes no claim: what its plan says, or what it releases without noise."""
+    """Return why a method makes no claim: it adds no noise, or releases something without noise.
+
+    If neither is true, no worst-case table is known for it.
+    """
     method = METHODS[key]
     try:
         charges = method.plan(1.0, Domain(("first", "second"), (2, 2)), 4, method.Config())

@@ -19,7 +19,10 @@ MOST = 200  # runs, as `measure` counts them
 
 
 def audited(method: Method, *, seconds: float = 60) -> Line:
-    """Its defaults, one client that is in every round, in about so many seconds."""
+    """Audit a method with its default settings, in about so many seconds.
+
+    There is one client, and it takes part in every round.
+    """
     config = method.Config()
     config = replace(config, participation=1.0) if hasattr(config, "participation") else config
     domain = method.encoder(SCHEMA, config).domain
@@ -48,10 +51,11 @@ def audited(method: Method, *, seconds: float = 60) -> Line:
 
 
 def linear(scenario: Scenario) -> Callable[[Seen], float]:
-    """Weigh the numbers of the model by what the record does to them.
+    """Score a run by a weighted sum of the numbers of its model.
 
-    Each by how far the record moves its mean over its variance, both in runs of the adversary's
-    own; 0 for what is not as large in every run.
+    The weight of a number is how far the record moves its mean, over its variance; both are
+    measured in runs of the adversary's own. An array that is missing in a run, or has another size
+    there, counts as 0.
     """
     states = [[scenario.run(present=p).state for _ in range(SHADOWS)] for p in (True, False)]
     shapes = {name: values.shape for name, values in states[0][0].items()}

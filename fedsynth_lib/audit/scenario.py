@@ -1,11 +1,9 @@
 """Two neighbouring tables, from the rows to what an adversary sees.
 
-Runs of a method with and without one record.
-
-The record is gone from the table, not merely made to count nothing. Everybody's number of rows is
-declared, the same for both tables; all that touches rows is drawn from the system's entropy; start
-and server draw from a seed that everybody knows. The adversary knows the method, its settings, and
-all other rows.
+A method runs with and without one record. The record is gone from the table, not merely made to
+count nothing. Each client's number of rows is declared, the same for both tables; all that touches
+rows is drawn from the system's entropy; start and server draw from a seed that everybody knows. The
+adversary knows the method, its settings, and all other rows.
 """
 
 from collections.abc import Callable
@@ -53,7 +51,7 @@ class Case:
 
 @dataclass
 class Seen:
-    """What one run shows.
+    """What one run shows to the adversary.
 
     wire: one entry a round, as far as the method's trust model lets the adversary see it.
     """
@@ -68,8 +66,8 @@ class Seen:
 def table_of(case: Case, clients: int, *, present: bool) -> Table:
     """Return the rows of all clients, one after the other; the record first, or gone.
 
-    Held, not read from a file: `load_table` refuses a file in which a column is constant, which the
-    record can decide.
+    The table is not read from a file, because `load_table` refuses a file in which a column is
+    constant, which the record can decide.
     """
     rows = pd.DataFrame(
         [case.target] * present + list(case.others) * clients, columns=case.schema.names
@@ -92,7 +90,7 @@ def parts_of(case: Case, clients: int, *, present: bool) -> list[np.ndarray]:
 class Scenario:
     """Runs of a case with so many clients.
 
-    noise: as a share of what the claim needs; 1 but for controls.
+    noise: as a share of what the claim needs; 1 except for controls.
     """
 
     case: Case
@@ -102,7 +100,7 @@ class Scenario:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The declared numbers of rows: of a client with the record and one without it alike."""
+        """The declared number of rows of each client, the same with the record and without it."""
         return (len(self.case.others) + 1,) * self.clients
 
     @cached_property
@@ -147,12 +145,15 @@ class Scenario:
         return self.rows[True][0][0]
 
     def run(self, *, present: bool, multiplier: float | None = -1.0) -> Seen:
-        """One run. multiplier: another than the scenario's; None runs without noise."""
+        """Make one run.
+
+        multiplier: another one than the scenario's; None runs without noise.
+        """
         job = self.job if multiplier == -1.0 else replace(self.job, noise_multiplier=multiplier)
         return run(job, self.rows[present], self.case.sees)
 
     def score_runs(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """Scores of so many runs with the record, and of as many without."""
+        """Return the scores of so many runs with the record, and of as many without."""
         score = self.case.score(self)
         return tuple(
             np.array([score(self.run(present=present)) for _ in range(number)])
@@ -160,14 +161,17 @@ class Scenario:
         )
 
     def sample(self, seen: Seen, num_rows: int) -> np.ndarray:
-        """Synthetic rows of a run."""
+        """Draw synthetic rows of a run."""
         return self.case.method.sample(
             seen.state, num_rows, config=self.case.config, rng=np.random.default_rng()
         )
 
 
 def run(job: flower.Job, rows: list[np.ndarray], sees: Sees) -> Seen:
-    """One run; no adversary here sees more by the masks that it is without."""
+    """Make one run, without masks, and return what the adversary sees.
+
+    No adversary here sees more because masks are left out.
+    """
     seen = Seen()
     for number, (sent, updates, state, charges) in enumerate(run_rounds(job, rows)):
         seen.sent.append(copied(sent))

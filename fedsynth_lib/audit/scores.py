@@ -1,8 +1,8 @@
 """How an adversary who knows all other rows distinguishes a run with the record from others.
 
-By a score for each run. Each is the likelihood ratio of what the adversary sees, or its linear
-part: by the lemma of Neyman and Pearson no other test of the same release is better. The scales of
-noise are known, since the method and its budget are public.
+The adversary computes a score for each run. It is the likelihood ratio of what the adversary sees,
+or its linear part: by the lemma of Neyman and Pearson no other test of the same release is better.
+The scales of noise are known, since the method and its budget are public.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,10 +26,10 @@ def counts(
 ) -> Callable[[Scenario], Score]:
     """Score whole numbers with discrete Laplace noise.
 
-    sum of (|x - without| - |x - with|) / scale over all of them.
+    The score is the sum of (|x - without| - |x - with|) / scale over all of them.
 
-    releases: the noisy numbers that a run shows. scales: of the noise, under the same names. What
-    the numbers are without noise the adversary finds out by runs of its own.
+    releases: the noisy numbers that a run shows. scales: of the noise, under the same names. The
+    adversary finds out what the numbers are without noise by runs of its own.
     """
 
     def make(scenario: Scenario) -> Score:
@@ -55,8 +55,9 @@ def skellam(
 ) -> Callable[[Scenario], Score]:
     """Score counts with Skellam noise: the log-likelihood ratio of the record's cells.
 
-    cells: of a run, (noisy count, by how much the record moves it, variance); 0 without the record.
-    A count x has chance exp(-variance) I_|x|(variance), I being the modified Bessel function.
+    cells: of a run, (noisy count, by how much the record moves it, variance); without the record
+    and noise, the count is 0. A count x has chance exp(-variance) I_|x|(variance), where I is the
+    modified Bessel function.
     """
 
     def make(scenario: Scenario) -> Score:
@@ -77,11 +78,9 @@ def skellam(
 def marginals(scenario: Scenario) -> Score:
     """Score marginals with Gaussian noise, read off a model's state.
 
-    In each, the record stands alone in its cell.
-
-    A measurement is kept as shares of n records with weight (n / sigma)^2, its repeats averaged and
-    their weights added: n * share is the mean noisy count of the cell, and weight / n^2 the inverse
-    of its variance.
+    In each marginal the record is alone in its cell. A measurement is kept as shares of n records
+    with weight (n / sigma)^2, its repeats averaged and their weights added: n * share is the mean
+    noisy count of the cell, and weight / n^2 the inverse of its variance.
     """
     target, rows = tuple(int(code) for code in scenario.target), sum(scenario.sizes)
 
@@ -104,14 +103,16 @@ def steps(
 ) -> Callable[[Scenario], Score]:
     """Score private gradients: the likelihood ratios of all steps, multiplied.
 
-    The white box of Nasr et al. 2021 and 2023.
+    This is the white-box attack of Nasr et al. 2021 and 2023.
 
     The sum of clipped gradients depends on secret draws (latent vectors, dropout), with the record
-    and without it; hence either likelihood is a mixture of normal densities around what shadow runs
-    with next to no noise give, which the adversary makes itself. name: of the parameters that
-    client 0 sends. momentum: first decay of Adam, whose gradients can be read off its steps where
-    they are far below its 1e-8: the settings of the case see to that with a small clip. others: a
-    further release, in deviations of its noise.
+    and without it. Hence either likelihood is a mixture of normal densities around what shadow runs
+    with next to no noise give, which the adversary makes itself.
+
+    name: of the parameters that client 0 sends.
+    momentum: the first decay of Adam. Gradients can be read off Adam's steps if they are far below
+        its 1e-8: the settings of the case see to that with a small clip.
+    others: a further release, in deviations of its noise.
     """
 
     def make(scenario: Scenario) -> Score:
@@ -146,12 +147,15 @@ def steps(
 
 
 def _log_density(point: np.ndarray, cloud: np.ndarray) -> float:
-    """Logarithm of the mean normal density around the cloud's points, up to a constant."""
+    """Return the logarithm of the mean normal density around the cloud's points.
+
+    A constant is left out.
+    """
     return float(logsumexp(cloud @ point - 0.5 * (cloud**2).sum(axis=1)))
 
 
 def moved(seen: Seen, name: str) -> np.ndarray:
-    """By how much client 0 moved the parameters in each round, (rounds, parameters)."""
+    """Return by how much client 0 moved the parameters in each round, (rounds, parameters)."""
     pairs = [
         (sent[name], wire[f"0/{name}"])
         for sent, wire in zip(seen.sent, seen.wire, strict=True)
@@ -163,7 +167,7 @@ def moved(seen: Seen, name: str) -> np.ndarray:
 def gradients(moves: np.ndarray, momentum: float, rate: float) -> np.ndarray:
     """Return the gradients behind Adam's moves, one a round.
 
-    move = -rate * mean / (root + 1e-8), the root next to nothing.
+    A move is -rate * mean / (root + 1e-8), where the root is next to nothing.
     """
     rounds = np.arange(1, len(moves) + 1)[:, None]
     means = -moves * TINY / rate * (1 - momentum**rounds)
@@ -172,14 +176,14 @@ def gradients(moves: np.ndarray, momentum: float, rate: float) -> np.ndarray:
 
 
 def synthetic(scenario: Scenario, num_rows: int) -> Score:
-    """Black box: how many synthetic rows equal the record."""
+    """Score a run by the share of its synthetic rows that equal the record (black box)."""
     return lambda seen: float(
         (scenario.sample(seen, num_rows) == scenario.target).all(axis=1).mean()
     )
 
 
 def summed(names: Sequence[str]) -> Callable[[Seen], Arrays]:
-    """Add up over all clients, under the names that the sums cross the wire with."""
+    """Return the sums over all clients of a run, under the names that they have on the wire."""
 
     def releases(seen: Seen) -> Arrays:
         found = {name: values for wire in seen.wire for name, values in wire.items()}

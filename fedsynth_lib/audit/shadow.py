@@ -1,6 +1,6 @@
 """Membership inference with shadow runs: scores of records, and what they prove.
 
-The scores are in many tables of the same method.
+Each record has a score in each of many synthetic tables of the same method.
 
 Threat model: the attacker knows the method with all its settings, holds the complete records of
 some people, sees the synthetic table and nothing else, and can run the method on other rows of the
@@ -20,9 +20,8 @@ closest: nearness of the nearest synthetic row (Hayes et al. 2019; Hilprecht et 
 calibrated: the same over the nearness of the nearest reference row.
 domias: log density of the synthetic rows less that of the reference rows (van Breugel et al. 2023,
     DOMIAS).
-lira_*: log-likelihood ratio of the statistic under two normal distributions, fitted for each
-    record to shadow runs with it and without it (Carlini et al. 2022, algorithm 1, the online
-    attack).
+lira_*: log-likelihood ratio of the statistic under two normal distributions, fitted for each record
+    to shadow runs with it and without it (Carlini et al. 2022, algorithm 1, the online attack).
 """
 
 from collections.abc import Sequence
@@ -62,9 +61,9 @@ def features(frame: pd.DataFrame, reference: pd.DataFrame, schema: Schema) -> np
 
 
 def farthest(points: np.ndarray, neighbours: int = NEIGHBOURS) -> np.ndarray:
-    """Return positions of all rows by the mean distance to their nearest other rows.
+    """Return positions of all rows, those farthest from other rows first.
 
-    The largest first.
+    How far a row is from others is its mean distance to the nearest ones.
     """
     return np.argsort(
         -nearest(points, points, neighbours + 1)[0][:, 1:].mean(axis=1), kind="stable"
@@ -74,7 +73,7 @@ def farthest(points: np.ndarray, neighbours: int = NEIGHBOURS) -> np.ndarray:
 def rarest(codes: np.ndarray, queries: Sequence[Query]) -> np.ndarray:
     """Return positions of all rows, those first whose values occur in the fewest rows.
 
-    As `counts` has it.
+    How often values occur is measured by `counts`.
     """
     return np.argsort(counts(codes, codes, queries), kind="stable")
 
@@ -82,7 +81,7 @@ def rarest(codes: np.ndarray, queries: Sequence[Query]) -> np.ndarray:
 def worst_cases(
     points: np.ndarray, codes: np.ndarray, queries: Sequence[Query], number: int
 ) -> np.ndarray:
-    """Positions of the farthest rows, half of `number`, and of the rarest among all others."""
+    """Return positions of the farthest rows, half of `number`, then of the rarest of the others."""
     far = farthest(points)[: number // 2]
     rare = rarest(codes, queries)
     return np.concatenate([far, rare[~np.isin(rare, far)][: number - len(far)]])
@@ -94,7 +93,7 @@ def worst_cases(
 def density(points: np.ndarray, rows: np.ndarray, width: float) -> np.ndarray:
     """Return the log of the mean over `rows` of a Gaussian kernel of this width at each point.
 
-    Without its constant.
+    The constant of the kernel is left out.
     """
     squares = ((points[:, None, :] - rows[None, :, :]) ** 2).sum(axis=2)
     return logsumexp(-squares / (2 * width**2), axis=1) - np.log(len(rows))
@@ -114,7 +113,7 @@ def kernel_width(reference: np.ndarray) -> float:
 def counts(points: np.ndarray, rows: np.ndarray, queries: Sequence[Query]) -> np.ndarray:
     """Return the mean over queries of log(1 + number of rows that agree with the point).
 
-    They agree in all columns of the query.
+    A row agrees if it has the point's values in all columns of the query.
     """
     found = np.zeros(len(points))
     for query in queries:
@@ -143,7 +142,7 @@ class Seen(NamedTuple):
     known_density: np.ndarray
 
     def of(self, runs: slice) -> "Seen":
-        """Return the same of some runs."""
+        """Return the same for some of the runs."""
         return Seen(*(each[runs] for each in self[:4]), *self[4:])
 
 
@@ -151,7 +150,7 @@ ATTACKS = ("closest", "calibrated", "domias", "lira_density", "lira_counts")
 
 
 def scores(seen: Seen, shadow: Seen | None = None) -> dict[str, np.ndarray]:
-    """Attack -> (runs, records), larger where a record is rather inside.
+    """Return the scores of each attack, (runs, records); a large one suggests the record is inside.
 
     shadow: the runs whose coins the likelihood ratios are fitted to; None: all of `seen` but the
         run that is scored.
@@ -175,14 +174,15 @@ def scores(seen: Seen, shadow: Seen | None = None) -> dict[str, np.ndarray]:
 def likelihood_ratios(
     inside: np.ndarray, values: np.ndarray, shadow: tuple[np.ndarray, np.ndarray] | None = None
 ) -> np.ndarray:
-    """Return the log-likelihood ratio in over out of each value (runs, records).
+    """Return the log-likelihood ratio of inside to outside for each value, (runs, records).
 
-    By normal distributions fitted to shadow runs.
+    The likelihoods are of normal distributions fitted to shadow runs.
 
-    Means are a record's own with it and without it; the variance is a record's own and common to
-    both, as runs are too few for two (Carlini et al. 2022 share the variance there, too). 0 where a
-    record has fewer than two runs on either side. shadow: (inside, values) of other runs; None: of
-    all of these runs but the one that is scored.
+    Means are a record's own with it and without it. The variance is a record's own and common to
+    both, as runs are too few for two (Carlini et al. 2022 share the variance there, too). The ratio
+    is 0 for a record with fewer than two runs on either side.
+
+    shadow: (inside, values) of other runs; None: of all of these runs but the one that is scored.
     """
     if shadow is not None:
         return _ratio(values, *shadow)
@@ -209,12 +209,12 @@ def _ratio(values: np.ndarray, inside: np.ndarray, known: np.ndarray) -> np.ndar
 class Found(NamedTuple):
     """What an attack finds.
 
-    tpr1, tpr01: caught at 1 and 0.1 percent false alarms, each with its 95 percent interval.
-
-    tpr01 is missing (nan) where there are fewer than 1,000 trials without the record: they cannot
-    show one false alarm in 1,000. bound: epsilon is at least this, with 95 percent confidence.
+    tpr1, tpr01: the rate of records that are caught at 1 and 0.1 percent false alarms, each with
+        its 95 percent interval. tpr01 is missing (nan) if there are fewer than 1,000 trials without
+        the record: they cannot show one false alarm in 1,000.
+    bound: epsilon is at least this, with 95 percent confidence.
     first_half: what the same attack seems to show on the first half of the runs, where its plan is
-    chosen; by this, and by no other, an attack may be chosen.
+        chosen; an attack may be chosen by this number and by no other.
     """
 
     auc: float
@@ -248,13 +248,13 @@ def judge(seen: Seen, delta: float) -> dict[str, Found]:
 
 
 def rates(inside: np.ndarray, score: np.ndarray) -> tuple[float, ...]:
-    """Return AUC, and true positive rates at 1 and at 0.1 percent false positives.
+    """Return the AUC, and true positive rates at 1 and at 0.1 percent false positives.
 
-    Each rate with low and high: the first seven of Found.
+    The numbers are the first seven of `Found`: each rate is followed by the ends of its interval.
 
     The threshold is the lowest that accuses no more than this share of the records that are
-    outside. Records of the same run share a table, which the intervals (Clopper-Pearson) do not
-    know of.
+    outside. Records of the same run share a table; the intervals (Clopper-Pearson) do not account
+    for that.
     """
     within, without = score[inside], np.sort(score[~inside])[::-1]
     values = [float(roc_auc_score(inside.ravel(), score.ravel()))]
@@ -278,7 +278,7 @@ def best_plan(
 ) -> tuple[float, tuple[float, float]]:
     """Return the largest bound and its plan.
 
-    The plan: which share of trials to call inside, and which outside.
+    A plan says which share of the trials to call inside, and which share outside.
     """
     return max((plan_bound(inside, score, plan, delta), plan) for plan in PLANS)
 

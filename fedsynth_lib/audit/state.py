@@ -1,9 +1,10 @@
 """Whether anything that a run shows is an exact function of the rows.
 
-The same two tables, with the record and without it, and a few noises each, repeated from numbers. A
-number that no noise moves, but the record does, was released exactly: whoever sees it knows whether
-the record is there. Looked at: the state that a run leaves, what clients are sent, what the trust
-model shows of their messages, the privacy statement, and the bytes of every message.
+The two tables, with the record and without it, are run with the same few noises, which are repeated
+from numbers. A number that no noise moves, but the record does, was released exactly: anyone who
+sees it knows whether the record is there. The audit looks at the state that a run leaves, what
+clients are sent, what the trust model shows of their messages, the privacy statement, and the bytes
+of every message.
 """
 
 import json
@@ -65,7 +66,7 @@ NETWORK = {
 def usual(case: Case) -> Case:
     """Return the case with a small table of numbers and categories.
 
-    And the method's ordinary settings, shortened.
+    The method has its ordinary settings, with fewer rounds and smaller networks.
     """
     plain = case.method.Config()
     options = {name: value for name, value in SMALL.items() if name in vars(plain)}
@@ -83,7 +84,7 @@ def usual(case: Case) -> Case:
 
 
 def without_numbers(case: Case) -> Case:
-    """Return the case with the categories alone."""
+    """Return the case with the categorical columns alone."""
     places = [place for place, column in enumerate(SCHEMA.columns) if column.kind == "categorical"]
     rows = [tuple(row[place] for place in places) for row in (*OTHERS, TARGET)]
     degree = {"degree": 1} if hasattr(case.config, "degree") else {}
@@ -97,15 +98,15 @@ def without_numbers(case: Case) -> Case:
 
 
 def numbered(number: int) -> type[flower.Job]:
-    """Return a job whose noise and other draws of clients come from a number.
+    """Return a type of job whose noise and other draws of clients come from a number.
 
-    They are equal in two runs that differ in their rows.
+    The draws are equal in two runs that differ in their rows.
     """
     return type("Numbered", (flower.Job,), {"stream": lambda job, *path: stream(number, *path)})
 
 
 def items(seen: Seen, case: Case) -> dict[str, Any]:
-    """All that a run shows, under names; arrays, and the rest as text."""
+    """Return all that a run shows, by name: arrays, and the rest as text."""
     found: dict[str, Any] = {f"state/{name}": values for name, values in seen.state.items()}
     for kind, rounds in (("sent", seen.sent), ("wire", seen.wire)):
         found |= {
@@ -127,7 +128,7 @@ def items(seen: Seen, case: Case) -> dict[str, Any]:
 def exact(without: Sequence[Mapping[str, Any]], there: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return what distinguishes the two tables whatever the noise.
 
-    Names, keys, shapes, texts and elements of arrays.
+    Names, keys, shapes, texts and elements of arrays are compared.
 
     without, there: what runs with several noises showed, of either table.
     """
@@ -158,7 +159,10 @@ def _differences(
 
 
 def audit(case: Case, clients: int = 3) -> list[str]:
-    """Return what a run of the case shows exactly; empty for a method as private as it says."""
+    """Return what a run of the case shows exactly.
+
+    The result is empty for a method that is as private as it says.
+    """
     shown = {}
     for present in (False, True):
         scenarios = [Scenario(case, clients, job_type=numbered(number)) for number in NOISES]

@@ -1,6 +1,6 @@
 """The audit's table: one line for each method and number of clients.
 
-The file that keeps finished lines, and the command that measures what is missing of them.
+This module has the file that keeps finished lines, and the command that measures missing ones.
 """
 
 import sys
@@ -26,19 +26,23 @@ def is_current(line: Line) -> bool:
 
 
 def current() -> list[Line]:
-    """Return the finished lines of the code as it is now; others are no measurement of it."""
+    """Return the finished lines of the code as it is now.
+
+    Lines of other code do not measure it.
+    """
     return [line for line in load() if is_current(line)]
 
 
 def measure_missing(
     keys: Sequence[str], runs: int, *, until: float, again: bool, say: Callable[[str], None]
 ) -> list[Line]:
-    """Measure, and keep, what no finished line says of the code as it is now.
+    """Measure and keep the lines that are missing, and return them.
 
-    Or with fewer runs; all with `again`. None begins after `until` (monotonic time). Returns the
-    lines that were measured.
+    A line is missing if no finished line of the code as it is now has as many runs; with `again`,
+    all lines are. No line is begun after `until` (monotonic time).
 
-    One client first for all methods, so that a short audit sees each of them.
+    Lines with one client are measured first, for all methods, so that a short audit sees each of
+    them.
     """
     kept = {} if again else {(line.method, line.clients): line for line in current()}
     made = []
@@ -58,7 +62,10 @@ def measure_missing(
 
 
 def load() -> list[Line]:
-    """All finished lines, of the committed audit to begin with, of whatever code."""
+    """Read all finished lines, of whatever code.
+
+    They are the lines of the committed audit until the user has measured some.
+    """
     return [Line(**row) for row in read_lines().to_dict("records")]
 
 
@@ -73,7 +80,7 @@ def save(line: Line) -> None:
 
 
 def as_frame(lines: Iterable[Line]) -> pd.DataFrame:
-    """Return a row for each line, and all columns where there is none."""
+    """Return a row for each line; without lines, an empty frame with all columns."""
     columns = [each.name for each in fields(Line)]
     return pd.DataFrame([asdict(line) for line in lines], columns=columns)
 
@@ -103,7 +110,7 @@ def printed(lines: Sequence[Line]) -> str:
 
 
 def _through_files(case: Case) -> list[str] | None:
-    """Of the default method alone: the way through files is the same for all."""
+    """Check the way through files, for the default method alone: it is the same for all."""
     if case.key != DEFAULT:
         return None
     others = [row for row in case.others for _ in range(4)]
@@ -128,7 +135,7 @@ bounds are measured without --quick."""
 
 
 def check(keys: Sequence[str], say: Callable[[str], None]) -> list[str]:
-    """Return what is wrong with these methods, a sentence each, which are printed."""
+    """Print and return what is wrong with these methods, a sentence each."""
     found = []
     for name, judge in CHECKS.items():
         begin = time.monotonic()
@@ -145,7 +152,7 @@ def check(keys: Sequence[str], say: Callable[[str], None]) -> list[str]:
 
 
 def first_line(keys: Sequence[str], made: Sequence[Line]) -> str:
-    """Which bounds were measured now, which on what date with the same code, and which were not."""
+    """Write which bounds were measured now, which before with the same code, and which were not."""
     when = {(line.method, line.clients): f"on {line.date}, same code" for line in current()}
     when |= {(line.method, line.clients): "now" for line in made}
     groups: dict[str, list[str]] = {"now": []}
@@ -165,15 +172,14 @@ def audit(
     again: bool = False,
     quick: bool = False,
 ) -> int:
-    """Audit methods, all private ones where none is named, and print what was found.
+    """Audit methods, all private ones if none is named, and print what was found.
 
-    Returns the exit status.
+    Finished lines are kept, as `path_of_lines` says, so that an interrupted audit continues where
+    it was. Those of other code are measured again, and with `again` all lines. minutes: no line is
+    begun after so long. quick: bounds are not measured.
 
-    Finished lines are kept, as `path_of_lines` says, so that an interrupted audit goes on where it
-    was; those of other code are measured again, and with `again` all. minutes: no line is begun
-    after so long. quick: bounds are not measured.
-    Returns 1 where a lower bound exceeds its claim, or a check finds a leak. Raises BadInput,
-    before any work, for a method that cannot be audited.
+    Returns the exit status, which is 1 if a lower bound exceeds its claim or a check finds a leak.
+    Raises BadInput, before any work, for a method that cannot be audited.
     """
     keys = tuple(methods) or tuple(neighbours.private_methods())
     for key in keys:

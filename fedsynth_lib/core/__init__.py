@@ -1,4 +1,4 @@
-"""What everything rests on.
+"""What all other rooms rest on.
 
-The contract of a method, noise and its accounting, statements, secure sums.
+This room holds the contract of a method, noise and its accounting, statements, and secure sums.
 """

@@ -45,13 +45,15 @@ class BudgetExceeded(BadInput):
 def discrete_laplace_share(
     scale: float, num_shares: int, shape: tuple[int, ...], *, rng: np.random.Generator
 ) -> np.ndarray:
-    """One of `num_shares` integer shares whose sum is discrete Laplace noise; int64 of `shape`.
+    """Draw one of `num_shares` integer shares whose sum is discrete Laplace noise.
 
-    The sum X has P(X = x) proportional to exp(-|x| / scale). A geometric variable is the sum of
-    K negative binomial ones of size 1/K, and discrete Laplace noise is the difference of two
-    geometric ones, so K clients can make it together while none knows it, and a plain secure
-    sum suffices (the squares of Rastogi and Nath 2010, which the work names, need more).
-    Integers, because floating-point Laplace noise leaks through its rounding (Mironov 2012).
+    int64 of `shape`.
+
+    The sum X has P(X = x) proportional to exp(-|x| / scale). A geometric variable is the sum of K
+    negative binomial ones of size 1/K, and discrete Laplace noise is the difference of two
+    geometric ones. So K clients can make it together while none knows it, and a plain secure sum
+    suffices (the squares of Rastogi and Nath 2010, which the work names, need more). The shares are
+    integers, because floating-point Laplace noise leaks through its rounding (Mironov 2012).
     """
     stop = -np.expm1(-1 / scale)
     draw = rng.negative_binomial(1 / num_shares, stop, size=(2, *shape))
@@ -65,8 +67,9 @@ def skellam_share(
 
     int64 of `shape`.
 
-    A Skellam variable is the difference of two Poisson ones, and sums of those are again Poisson:
-    so clients make it together exactly, whatever their number (Agarwal, Kairouz and Liu 2021).
+    A Skellam variable is the difference of two Poisson variables, and sums of Poisson variables are
+    Poisson again. Clients can therefore make the noise together exactly, whatever their number
+    (Agarwal, Kairouz and Liu 2021).
     """
     draw = rng.poisson(variance / (2 * num_shares), size=(2, *shape))
     return draw[0] - draw[1]
@@ -77,10 +80,9 @@ def laplace_by_squares(
 ) -> np.ndarray:
     """Draw Laplace noise of `scale` as the published protocol makes it (DLPA).
 
-    N1^2 + N2^2 - N3^2 - N4^2.
-
-    Every client contributes to each N_i a normal part of VARIANCE scale / (2 num_shares); the parts
-    are added before squaring. Kept to teach and to test; runs use `discrete_laplace_share`.
+    The noise is N1^2 + N2^2 - N3^2 - N4^2. Every client contributes to each N_i a normal part of
+    VARIANCE scale / (2 num_shares), and the parts are added before squaring. This function is kept
+    to teach and to test; runs use `discrete_laplace_share`.
     """
     parts = rng.normal(0, np.sqrt(scale / (2 * num_shares)), size=(num_shares, 4, *shape))
     first, second, third, fourth = parts.sum(axis=0) ** 2
@@ -90,16 +92,17 @@ def laplace_by_squares(
 def gaussian(
     values: np.ndarray, *, noise_multiplier: float, l2_sensitivity: float, rng: np.random.Generator
 ):
-    """`values` plus normal noise of standard deviation noise_multiplier * l2_sensitivity."""
+    """Return `values` plus normal noise of standard deviation noise_multiplier * l2_sensitivity."""
     return values + rng.normal(0, noise_multiplier * l2_sensitivity, np.shape(values))
 
 
 def gaussian_counts(
     counts: np.ndarray, noise_multiplier: float, *, l2_sensitivity: float, noise: Noise
 ) -> np.ndarray:
-    """Return whole numbers plus normal noise of this deviation.
+    """Return counts plus normal noise of standard deviation noise_multiplier * l2_sensitivity.
 
-    Rounded unless `noise.whole` is false; of the shape of counts.
+    The noise is rounded to whole numbers unless `noise.whole` is false. The result has the shape of
+    `counts`.
 
     Since the counts are whole, rounding the noise and rounding the noisy counts are the same:
     post-processing, which costs nothing, and adds at most 1/12 to the variance. Left unrounded, the
@@ -127,7 +130,7 @@ def exponential(
 def pure_epsilon(charge: Charge) -> float:
     """Return what one repetition of the charge costs as pure epsilon.
 
-    Infinite where it has none.
+    The result is infinite for a mechanism without pure epsilon, and for a charge without noise.
     """
     if charge.noise <= 0:
         return np.inf
@@ -159,9 +162,10 @@ def rdp(charge: Charge, orders: np.ndarray = ORDERS) -> np.ndarray:
 
 
 def _skellam(variance: float, orders: np.ndarray) -> np.ndarray:
-    """Of Skellam noise on a count that moves by 1 (Agarwal, Kairouz and Liu 2021, theorem 3.5).
+    """Return the Renyi divergence bound of Skellam noise on a count that moves by 1.
 
-    The theorem is for whole orders; a curve does not fall, so that of the next one serves others.
+    Source: Agarwal, Kairouz and Liu 2021, theorem 3.5. The theorem is for whole orders. A curve
+    does not fall as the order grows, so any other order takes the bound of the next whole one.
     """
     whole = np.ceil(orders)
     excess = np.minimum((2 * whole + 5) / (4 * variance**2), 3 / (2 * variance))
@@ -170,14 +174,17 @@ def _skellam(variance: float, orders: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=256)
 def _sampled_gaussian(rate: float, noise: float, orders: tuple[float, ...]) -> np.ndarray:
-    """Return the Renyi divergence of one Poisson-sampled Gaussian step.
+    """Return the Renyi divergence of one Poisson-sampled Gaussian step at each order.
 
-    Mironov, Talwar and Zhang 2019, at whole orders to 256 and others below 12.
+    Source: Mironov, Talwar and Zhang 2019. For x normal with deviation s, the divergence is
 
-    log E[(1 - q + q exp((2x - 1) / 2s^2))^a] / (a - 1) for x normal with deviation s: the sum of
-    section 3.3 at whole orders, at others the trapezoid rule, whose error is below rounding for so
-    smooth an integrand. Tested equal to Opacus, whose series take up to a thousand times as long.
-    Orders left out prove nothing: infinity.
+        log E[(1 - q + q exp((2x - 1) / 2s^2))^a] / (a - 1)
+
+    At whole orders up to 256 it is the sum of section 3.3. At other orders from 1.1 to below 12,
+    and for noise of at least 0.05, it is computed by the trapezoid rule, whose error is below
+    rounding for so smooth an integrand. At the remaining orders the result is infinity, which
+    proves nothing. The values are tested equal to those of Opacus, whose series take up to a
+    thousand times as long.
     """
     grid = np.array(orders)
     whole = grid == np.round(grid)
@@ -212,7 +219,7 @@ def _at_any_orders(rate: float, noise: float, orders: np.ndarray) -> np.ndarray:
 def _log_mean_exp(log_weights: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return the log of sum(weights exp(values)) along the last axis, weights adding up to 1.
 
-    It is exact near a mean of 1 as well.
+    The result is also exact where the mean is near 1.
     """
     total = logsumexp(log_weights + values, axis=-1)
     # where the total is large, which takes the other branch
@@ -226,7 +233,7 @@ def _log_mean_exp(log_weights: np.ndarray, values: np.ndarray) -> np.ndarray:
 def rdp_to_epsilon(curve: np.ndarray, delta: float, orders: np.ndarray = ORDERS) -> float:
     """Return the smallest epsilon that the curve proves at `delta`.
 
-    Canonne, Kamath, Steinke 2020, prop. 12.
+    Source: Canonne, Kamath and Steinke 2020, proposition 12.
     """
     if delta <= 0:
         return np.inf
@@ -238,7 +245,7 @@ def rdp_to_epsilon(curve: np.ndarray, delta: float, orders: np.ndarray = ORDERS)
 def zcdp_to_epsilon(rho: float, delta: float) -> float:
     """Return the tight epsilon of rho-zCDP at `delta`.
 
-    The same conversion, minimised over every real order.
+    It uses the conversion of `rdp_to_epsilon`, minimised over every real order.
     """
 
     def epsilon(log_excess: float) -> float:
@@ -264,7 +271,8 @@ def epsilon_to_zcdp(epsilon: float, delta: float) -> float:
 def _renyi(profile: Profile, delta: float) -> float:
     """Return epsilon at `delta` of charges about the same record by Renyi DP.
 
-    Pure ones are added up if that is less.
+    Charges with pure epsilon are also added up as such, on top of the Renyi DP of the others. The
+    smaller of the two totals is returned.
     """
     if not profile:
         return 0.0
@@ -285,12 +293,12 @@ def _added_up(pure: Iterable[Charge]) -> float:
 def _numerical(profile: Profile, delta: float) -> float:
     """Return epsilon at `delta` of charges about the same record by their composed losses.
 
-    Infinite where there is no figure.
+    The result is infinite if composed losses give no figure.
 
-    A method that selects also chooses later noise by what it saw. Composed losses need a noise that
-    was fixed beforehand; pure epsilons add up without, and so do the 1 / noise^2 of Gaussian
-    releases of all rows (Smith and Thakurta 2022). Hence with selections all that is pure is added
-    to the exact figure of those.
+    A method that selects also chooses later noise by what it saw. Composed losses need noise that
+    was fixed beforehand. Pure epsilons add up without that condition, and so do the 1 / noise^2 of
+    Gaussian releases of all rows (Smith and Thakurta 2022). Hence, with selections, all pure
+    epsilons are added to the exact figure of the Gaussian releases.
     """
     if delta <= 0 or any(charge.noise <= 0 for charge in profile):
         return np.inf
@@ -316,12 +324,12 @@ def _numerical(profile: Profile, delta: float) -> float:
 def as_relation(charges: Iterable[Charge], relation: Relation) -> list[Charge]:
     """Return the charges as the relation sees them.
 
-    They are recorded for adding or removing a record.
+    Charges are recorded for adding or removing a record.
 
     Replacing a record is removing one and adding one: the sensitivity doubles (triangle
-    inequality), that is, the noise multiplier halves. Of counts with Skellam noise one falls by 1
-    and another one, with noise of its own, rises by 1: two releases. Poisson sampling has no such
-    shortcut.
+    inequality), that is, the noise multiplier halves. Of counts with Skellam noise, one falls by 1
+    and another one, with noise of its own, rises by 1: these are two releases. Poisson sampling has
+    no such shortcut.
     """
     charges = list(charges)
     if relation == "add_remove":
@@ -345,11 +353,11 @@ def epsilon_of(
     *,
     accountant: Accountant = "smallest",
 ) -> float:
-    """Epsilon of the noisy releases among `charges`, at `delta`.
+    """Return the epsilon of the noisy releases among `charges`, at `delta`.
 
-    A record belongs to one client, so clients compose in parallel: the largest client counts,
-    not the sum. Charges without a client concern every record. Unprotected releases have no
-    epsilon; they do not enter here and are listed by `statement`.
+    A record belongs to one client, so clients compose in parallel: the largest client counts, not
+    the sum. Charges without a client concern every record. Unprotected releases have no epsilon;
+    they do not enter here and are listed by `statement`.
     accountant: 'smallest' takes the smaller of the valid figures for each client, 'rdp' that of
         Renyi DP.
     """
@@ -364,12 +372,11 @@ def epsilon_of(
 def numerical_epsilon_of(
     charges: Iterable[Charge], delta: float = 0.0, relation: Relation = "add_remove"
 ) -> float | None:
-    """Return epsilon as `epsilon_of`, by composed losses alone.
+    """Return epsilon by composed losses alone; None if they give no figure.
 
-    None where they give no figure (see `core/privacy_loss.py`).
-
-    Of clients whose figure by Renyi DP is above it: no loss is composed of those that pay less
-    anyway.
+    The other rules are those of `epsilon_of`; `core/privacy_loss.py` says when there is no figure.
+    Clients whose epsilon by Renyi DP is no larger than the largest figure found are left out: they
+    pay no more than that, so their losses need not be composed.
     """
     epsilon = _largest(
         noisy_profiles(charges, relation), delta, lambda profile: _numerical(profile, delta)
@@ -380,7 +387,10 @@ def numerical_epsilon_of(
 def _largest(
     profiles: Iterable[Profile], delta: float, figure: Callable[[Profile], float]
 ) -> float:
-    """Return the largest figure; those are left out that Renyi DP shows to be no larger."""
+    """Return the largest figure of all profiles.
+
+    A profile is left out if Renyi DP shows that it pays no more than the largest figure found.
+    """
     most = 0.0
     for profile in sorted(profiles, key=lambda profile: _renyi(profile, delta), reverse=True):
         if _renyi(profile, delta) <= most:
@@ -390,14 +400,17 @@ def _largest(
 
 
 def noisy_profiles(charges: Iterable[Charge], relation: Relation = "add_remove") -> list[Profile]:
-    """Return what each client's records pay for noisy releases, as the relation sees it."""
+    """Return what each client's records pay for noisy releases, as the relation sees it.
+
+    Clients that pay the same share one profile.
+    """
     return _profiles(charge for charge in as_relation(charges, relation) if charge.protected)
 
 
 def _profiles(charges: Iterable[Charge]) -> list[Profile]:
     """Return what each client's records pay, equal releases counted together.
 
-    Clients who pay the same are one profile.
+    Clients that pay the same share one profile.
     """
     tallies: dict[int | None, Counter] = {None: Counter()}
     for c in charges:
@@ -418,8 +431,8 @@ def _profiles(charges: Iterable[Charge]) -> list[Profile]:
 def accountant_of(privacy: Privacy) -> Accountant:
     """Return the accountant of a run.
 
-    Committed rows of the works were accounted by Renyi DP; all else takes the smallest valid
-    figure.
+    Reproductions use Renyi DP, because the committed result rows of the works were accounted by it.
+    All other runs take the smallest valid figure.
     """
     return "rdp" if privacy.reproduction else "smallest"
 
@@ -427,9 +440,11 @@ def accountant_of(privacy: Privacy) -> Accountant:
 def calibrate(plan: Callable[[float], list[Charge]], privacy: Privacy) -> float:
     """Return the smallest noise multiplier whose plan stays within the budget.
 
-    It is never above it, at most 1e-6 short of it.
+    The epsilon of the plan is never above the budget. It is below it by at most 1e-6 of the budget,
+    unless even the smallest multiplier tried, 1e-6, stays within the budget.
 
-    Raises BadInput when no multiplier up to 1e9 does, for instance Gaussian noise with delta 0.
+    Raises BadInput if no multiplier up to 1e9 stays within it, for instance Gaussian noise with
+    delta 0.
     """
     enough = _calibrate_by_renyi(plan, privacy)
     return enough if privacy.reproduction else _refine(plan, privacy, enough)
@@ -438,9 +453,10 @@ def calibrate(plan: Callable[[float], list[Charge]], privacy: Privacy) -> float:
 def _excess(
     plan: Callable[[float], list[Charge]], privacy: Privacy, accountant: Accountant, exponent: float
 ) -> float:
-    """Return by how much the logarithm of what is spent exceeds that of the budget.
+    """Return the logarithm of the epsilon that is spent, minus that of the budget.
 
-    Cut to where a root finder works.
+    The ratio of the two is clipped to the range from 1e-9 to 1e9, so that a root finder can work
+    with it.
     """
     spent = epsilon_of(
         plan(float(np.exp(exponent))), privacy.delta, privacy.relation, accountant=accountant
@@ -470,9 +486,9 @@ def _calibrate_by_renyi(plan: Callable[[float], list[Charge]], privacy: Privacy)
 
 
 def _refine(plan: Callable[[float], list[Charge]], privacy: Privacy, enough: float) -> float:
-    """Return the smallest multiplier below `enough`, by the smaller figure of both accountants.
+    """Return the smallest multiplier, at most `enough`, by the smaller figure of both accountants.
 
-    `enough` is within the budget.
+    The multiplier `enough` is known to be within the budget.
     """
     excess = lru_cache(maxsize=None)(partial(_excess, plan, privacy, "smallest"))
     top, least = float(np.log(enough)), float(np.log(1e-6))
@@ -499,8 +515,9 @@ def within_budget(
 ) -> bool:
     """Whether the noisy releases cost no more than the budget.
 
-    promised: what is known to be within it, and all that is a part of it. Losses are composed only
-    where neither that nor Renyi DP, which takes no time, has the answer.
+    promised: profiles that are known to be within the budget; so is each profile that is a part of
+        one of them. Losses are composed only if neither these nor Renyi DP, which takes no time,
+        give the answer.
     """
     allowed, promised = privacy.epsilon * (1 + slack), list(promised)
     return all(
@@ -522,7 +539,7 @@ def check_budget(
 ) -> None:
     """Raise BudgetExceeded if the noisy releases cost more than the budget.
 
-    `promised` as in `within_budget`.
+    promised: as in `within_budget`.
     """
     charges = list(charges)
     if privacy.epsilon is None or within_budget(charges, privacy, slack=1e-6, promised=promised):
@@ -565,8 +582,8 @@ def exceeds(delta: float, num_rows: int) -> bool:
 def exact_gaussian_epsilon(charges: Iterable[Charge], delta: float) -> float | None:
     """Return the exact epsilon when every noisy release is unsampled Gaussian, else None.
 
-    Balle and Wang 2018. Gaussian releases compose to one Gaussian release with mu^2 the sum of 1 /
-    noise^2.
+    Source: Balle and Wang 2018. Gaussian releases compose to one Gaussian release whose mu^2 is the
+    sum of 1 / noise^2.
     """
     noisy = [charge for charge in charges if charge.protected]
     if (
@@ -582,9 +599,9 @@ def exact_gaussian_epsilon(charges: Iterable[Charge], delta: float) -> float | N
 
 
 def _exact(mu: float, delta: float) -> float:
-    """Return epsilon at `delta` of one Gaussian release of deviation 1 / mu; not below it.
+    """Return the exact epsilon at `delta` of one Gaussian release of deviation 1 / mu.
 
-    Balle and Wang 2018, theorem 8.
+    Source: Balle and Wang 2018, theorem 8.
     """
 
     def excess(epsilon: float) -> float:

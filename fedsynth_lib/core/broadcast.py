@@ -42,9 +42,9 @@ def require(condition: Any) -> None:
 
 
 def check_arrays(sent: Arrays, expected: Mapping[str, np.ndarray | Values]) -> None:
-    """Raise BadBroadcast unless exactly these arrays were sent, each as it must be.
+    """Raise BadBroadcast unless exactly these arrays were sent, and each of them fits.
 
-    It is equal to the expected one, or has the expected type, shape and range.
+    An array fits if it is equal to the expected one, or has the expected type, shape and range.
     """
     require(sent.keys() == expected.keys())
     for name, wanted in expected.items():

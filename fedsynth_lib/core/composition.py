@@ -27,12 +27,14 @@ def affordable_steps(
     delta: float,
     others: Sequence[Charge] = (),
 ) -> int:
-    """How many Poisson-sampled Gaussian steps (DP-SGD) `epsilon` at `delta` allows, by Renyi DP.
+    """Return how many Poisson-sampled Gaussian steps (DP-SGD) `epsilon` at `delta` allows.
 
-    That accountant alone: committed rows rest on it. Composed losses would allow some more. Exact:
-    that many steps cost at most epsilon, one more costs more; 0 where not even one is allowed.
-    rate: the probability that a record is in a batch, batch size / rows. others: further charges
-    that the same budget pays. Relation: add or remove one record.
+    The number is exact by Renyi DP: that many steps cost at most epsilon, one more costs more. It
+    is 0 if not even one step is allowed. Composed losses would allow some more, but committed
+    result rows rest on Renyi DP alone. The relation is to add or remove one record.
+
+    rate: the probability that a record is in a batch, batch size / rows.
+    others: further charges that the same budget pays.
     """
     if not 0 < rate <= 1:
         raise BadInput(f"rate is {rate}: give the share of rows in a batch, above 0 and at most 1.")
@@ -75,14 +77,14 @@ def _affordable(
 def training_budget(
     num_rows: int, batch_size: int, *, noise_multiplier: float, epsilon: float, delta: float
 ) -> dict[str, float]:
-    """Return how long one owner of `num_rows` rows may train.
+    """Return how long one client of `num_rows` rows may train.
 
-    And how long algorithm 4.2 of leitner2023 does.
+    The result also says how long the client trains by algorithm 4.2 of leitner2023.
 
-    rate: batch / rows, a batch holding all rows at most. steps: as `affordable_steps`. epochs:
-    steps / steps per epoch, where an epoch has max(1, rows // batch) steps. late_epochs,
-    late_epsilon: what is run, and spent, where the budget is looked at before each epoch only and
-    training goes on unless it is already overdrawn (lines 3 to 5).
+    rate: batch / rows, where a batch holds all rows at most. steps: as `affordable_steps`. epochs:
+    steps / steps per epoch, where an epoch has max(1, rows // batch) steps. late epochs, late
+    epsilon: what is run, and spent, if the budget is looked at before each epoch only and training
+    goes on unless it is already overdrawn (lines 3 to 5).
     """
     batch = min(batch_size, num_rows)
     steps_per_epoch = max(1, num_rows // batch)
@@ -108,7 +110,7 @@ def training_budget(
 def training_budgets(settings: pd.DataFrame, batch_size: int, *, epsilon: float) -> pd.DataFrame:
     """Return `training_budget` of each line of `settings`, under its index.
 
-    Columns rows, noise_multiplier, delta.
+    The columns of `settings` are rows, noise_multiplier and delta.
     """
     facts = [
         training_budget(int(rows), batch_size, noise_multiplier=noise, epsilon=epsilon, delta=delta)
@@ -122,11 +124,11 @@ def training_budgets(settings: pd.DataFrame, batch_size: int, *, epsilon: float)
 def chance_in_batch(categories: pd.DataFrame, batch_size: int) -> np.ndarray:
     """Return the probability of each row to be in a batch of training by sampling, (rows,).
 
-    leitner2023, section 4.2.2.
+    Source: leitner2023, section 4.2.2.
 
     categories: the discrete columns of the rows. A draw takes a column evenly, one of its
     categories by log(1 + count), and a row of that category evenly; a batch is so many draws with
-    replacement. That is no Poisson sampling, so `affordable_steps` does not hold for it at any
+    replacement. That is not Poisson sampling, so `affordable_steps` does not hold for it at any
     rate.
     """
     one_draw = np.zeros(len(categories))
@@ -145,9 +147,9 @@ def chance_in_batch(categories: pd.DataFrame, batch_size: int) -> np.ndarray:
 def gaussian_epsilon(noise_multiplier: float, delta: float) -> float:
     """Return epsilon of one Gaussian release at `delta` by the classic bound.
 
-    Dwork and Roth 2014, theorem A.1.
+    Source: Dwork and Roth 2014, theorem A.1. The bound holds below epsilon 1 only.
 
-    noise_multiplier: standard deviation / L2 sensitivity. The bound holds below epsilon 1 only.
+    noise_multiplier: standard deviation / L2 sensitivity.
     """
     epsilon = float(np.sqrt(2 * np.log(1.25 / delta)) / noise_multiplier)
     if epsilon >= 1:
@@ -164,7 +166,7 @@ def basic_composition(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return (epsilon, delta) of `times` releases: both add up.
 
-    Basic composition, Dwork and Roth 2014, theorem 3.16.
+    Source: basic composition, Dwork and Roth 2014, theorem 3.16.
     """
     return times * epsilon, times * delta
 
@@ -174,7 +176,7 @@ def advanced_composition(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return (epsilon, delta) of `times` releases by advanced composition.
 
-    Dwork, Rothblum and Vadhan 2010, theorem III.3.
+    Source: Dwork, Rothblum and Vadhan 2010, theorem III.3.
 
     slack: the further delta that buys growth with sqrt(times); leitner2023, theorem 2.9, calls it
         delta tilde.
@@ -188,7 +190,7 @@ def renyi_composition(
 ) -> np.ndarray:
     """Return epsilon of `times` Gaussian releases by Renyi composition.
 
-    Mironov 2017, propositions 1 and 3, corollary 3.
+    Source: Mironov 2017, propositions 1 and 3, corollary 3.
 
     The total delta is `delta`, however many releases there are. order: of the divergence, above 1;
     None takes for each number of releases the one that gives the smallest epsilon, which here is 1
@@ -207,7 +209,7 @@ def accumulated(
 ) -> pd.DataFrame:
     """Return epsilon of so many Gaussian releases under each theorem.
 
-    Index `times`, one column per theorem.
+    The frame has the index `times` and one column per theorem.
 
     Basic and advanced composition give `delta` to every release, and the latter as much again as
     its slack, so that their total delta grows with `times` (leitner2023, figure 2.1). The others

@@ -108,7 +108,7 @@ class Charge:
 
     @property
     def protected(self) -> bool:
-        """Whether the release has noise that its epsilon speaks of."""
+        """Whether the release carries noise, so that epsilon accounts for it."""
         return self.mechanism in NOISY
 
 
@@ -156,7 +156,7 @@ class Privacy:
     large_delta: bool = False
 
     def __post_init__(self):
-        """Check that the budget is one."""
+        """Raise BadInput unless epsilon, delta, `curious` and `reproduction` are valid."""
         if self.epsilon is not None and checked_epsilon(self.epsilon) == float("inf"):
             raise BadInput("epsilon is inf: give a number, or None for a run without noise.")
         number = isinstance(self.delta, Real) and not isinstance(self.delta, bool)
@@ -182,13 +182,14 @@ class Privacy:
 
     @property
     def clients_that_collude(self) -> int:
-        """`curious`, of which a reproduction assumes none."""
+        """The number `curious`; a reproduction assumes that no clients collude."""
         return 0 if self.reproduction else self.curious
 
     def shares(self, num_clients: int) -> int:
-        """Return how many of the clients that make noise together are taken to be honest.
+        """Return among how many clients the noise that they make together is divided.
 
-        1 at least, which is each alone.
+        It is the number of clients less those that may collude, and at least 1. If it is 1, each
+        client adds all of the noise by itself.
         """
         return max(1, num_clients - self.clients_that_collude)
 
@@ -211,7 +212,7 @@ class Client:
     shares: int = 0  # as many as `num_clients`, where nothing else is said
 
     def __post_init__(self):
-        """Fill in the size and the shares where they are not given."""
+        """Fill in the size and the shares if they are not given."""
         self.size = len(self.rows) if self.size < 0 else self.size
         self.shares = self.shares or self.num_clients
 
@@ -242,10 +243,11 @@ class Update:
 
 @dataclass(frozen=True)
 class Domain:
-    """Column names and the number of levels of each.
+    """Column names and the number of categories or bins of each.
 
-    As an encoder with discrete output sees them. gaps: the columns whose last level says that there
-    is no value.
+    An encoder with discrete output sees the columns in this way.
+
+    gaps: the columns whose last category says that there is no value.
     """
 
     names: tuple[str, ...]
@@ -259,16 +261,16 @@ class Encoder(Protocol):
     domain: Domain
 
     def transform(self, frame: pd.DataFrame) -> np.ndarray:
-        """Return the rows of a frame as the method works on them."""
+        """Encode a frame as the rows that the method works on."""
         ...
 
     def inverse(self, rows: np.ndarray, rng: np.random.Generator) -> pd.DataFrame:
-        """Return a frame of such rows."""
+        """Decode such rows to a frame."""
         ...
 
 
 def every_client_in_every_round(domain: Domain, config: Any) -> list[tuple[int, float]]:
-    """Return the schedule of a method that has none: all clients in each round.
+    """Return the default schedule of a method: all clients take part in each round.
 
     Each round has a draw of its own.
     """
@@ -276,7 +278,7 @@ def every_client_in_every_round(domain: Domain, config: Any) -> list[tuple[int, 
 
 
 def whole_state(state: Arrays, config: Any) -> Arrays:
-    """Return what a method that has no `broadcast` sends its clients."""
+    """Return the whole state, which a method without `broadcast` sends its clients."""
     return state
 
 
@@ -376,7 +378,7 @@ class Run:
 def stamp(charges: Iterable[Charge], *, round: int, client: int | None = None) -> list[Charge]:
     """Return the charges with the round and the client that they belong to.
 
-    A client that is already named stays.
+    A charge that names a client already keeps that client.
     """
     return [
         replace(c, round=round, client=client if c.client is None else c.client) for c in charges
@@ -386,7 +388,7 @@ def stamp(charges: Iterable[Charge], *, round: int, client: int | None = None) -
 def stream(seed: int, *path: int | str) -> np.random.Generator:
     """Return a random generator of its own for every (seed, path).
 
-    Whatever was drawn elsewhere.
+    Its numbers do not depend on what other generators have drawn.
 
     >>> float(stream(7, "client", 3).random()) == float(stream(7, "client", 3).random())
     True

@@ -28,7 +28,7 @@ STATE = slice(3, 3 + 624)
 class Tape:
     """Records inputs of linear layers, and the gradients by their outputs.
 
-    Between forward and backward of a network.
+    It records from the forward pass of a network to its `backward`.
 
         with Tape(network) as tape:  # for one step or many
             losses = ...  # of rows; record i owns rows i, i + B, i + 2B, ...
@@ -99,11 +99,11 @@ class Tape:
     ) -> Tensor:
         """Set each parameter's gradient to (sum of clipped gradients + noise) / expected_records.
 
-        Returns the norms.
+        Returns the gradient norms of the records before clipping, (num_records,).
 
         losses: (rows,), one for each row of the batch; rows of a record, `num_records` apart, are
             clipped together, so one record added or removed moves the sum by at most `clip`. Hence
-            noise of standard deviation noise_multiplier * clip. noise_multiplier 0 and clip
+            the noise has standard deviation noise_multiplier * clip. noise_multiplier 0 and clip
             infinite give the ordinary gradient.
         expected_records: rate * records, a constant; the true batch size must not enter.
         """
@@ -168,9 +168,9 @@ class Tape:
     def _rows(
         self, layer: nn.Linear, num_records: int, gradient_of: dict[int, Tensor]
     ) -> tuple[Tensor, Tensor]:
-        """Return inputs of a layer and gradients by its outputs.
+        """Return the inputs of a layer and the gradients by its outputs.
 
-        Each (records, rows of a record, features).
+        Both are (records, rows of a record, features).
         """
         passes = [(inputs, gradient_of[id(output)]) for inputs, output in self._seen.get(layer, [])]
         if not passes:
@@ -187,11 +187,11 @@ class Tape:
 
 
 def noise_generator(noise: Noise, device: torch.device | str = "cpu") -> torch.Generator:
-    """Torch's generator of a run's noise, begun from `noise.rng`.
+    """Return torch's generator of a run's noise, begun from `noise.rng`.
 
-    On the CPU torch keeps 32 bits of a seed. Noise that a known seed repeats needs no more; secret
-    noise of so few could be found by trying them all, so there every word of the state is drawn. A
-    GPU takes all 63 bits of the seed.
+    On the CPU torch keeps 32 bits of a seed. Noise that a known seed repeats needs no more. Secret
+    noise from so few bits could be found by trying them all, so there every word of the state is
+    drawn. A GPU takes all 63 bits of the seed.
     """
     return begun(torch.Generator(device), noise.rng, secret=noise.secret)
 
@@ -199,7 +199,7 @@ def noise_generator(noise: Noise, device: torch.device | str = "cpu") -> torch.G
 def begun(generator: torch.Generator, rng: np.random.Generator, *, secret: bool) -> torch.Generator:
     """Return the generator itself, begun from `rng`.
 
-    Where it is to be secret, from as many bits as it has room for.
+    secret: on the CPU, draw every word of the generator's state; a seed holds too few bits there.
     """
     generator.manual_seed(int(rng.integers(2**63)))
     if secret and generator.device.type == "cpu":
@@ -212,9 +212,9 @@ def begun(generator: torch.Generator, rng: np.random.Generator, *, secret: bool)
 def poisson_batches(
     num_records: int, rate: float, steps: int, *, rng: np.random.Generator
 ) -> Iterator[np.ndarray]:
-    """Draw `steps` batches of record positions, each record with probability `rate`.
+    """Draw `steps` batches of record positions by Poisson sampling.
 
-    A batch may be empty.
+    Each record is in each batch with probability `rate`, independently; a batch may be empty.
     """
     if not 0 < rate <= 1:
         raise BadInput(

@@ -1,7 +1,7 @@
 """Exceptions for invalid requests, and checks that the runner and the library share.
 
-So that both say the same of a bad option. Needs nothing but Python itself: the runner refuses a bad
-option before there are any packages.
+Because they share the checks, both say the same about a bad option. This module needs nothing but
+Python itself: the runner refuses a bad option before there are any packages.
 """
 
 import difflib
@@ -42,9 +42,9 @@ class BadBroadcast(BadInput):
 
 
 def checked_seed(seed: Any, name: str = "seed") -> int:
-    """Return the seed itself.
+    """Return the seed as an integer.
 
-    BadInput, naming the parameter, unless it is a whole number from 0 to MOST_SEED.
+    Raises BadInput, naming the parameter, unless it is a whole number from 0 to MOST_SEED.
     """
     whole = hasattr(seed, "__index__") and not isinstance(seed, bool)
     if not whole or not 0 <= seed <= MOST_SEED:
@@ -53,9 +53,9 @@ def checked_seed(seed: Any, name: str = "seed") -> int:
 
 
 def checked_rows(rows: Any, name: str = "rows") -> int:
-    """Return a number of rows.
+    """Return a number of rows as an integer.
 
-    BadInput, naming the parameter, unless it is a whole number of at least 1.
+    Raises BadInput, naming the parameter, unless it is a whole number of at least 1.
     """
     if not isinstance(rows, Integral) or isinstance(rows, bool) or rows < 1:
         raise BadInput(f"{name} is {_shown(rows)}: give a whole number of at least 1.")
@@ -63,16 +63,20 @@ def checked_rows(rows: Any, name: str = "rows") -> int:
 
 
 def _shown(value: Any) -> str:
-    """Write a value in a message.
+    """Write a value for a message.
 
-    As it is typed, or what it is where that may hold somebody's data.
+    None, texts, numbers and short values are shown as typed. For any other value the message names
+    the type alone, since the value may hold somebody's data.
     """
     short = value is None or isinstance(value, str | Real) or len(repr(value)) <= 40
     return repr(value) if short else f"a {type(value).__name__}"
 
 
 def checked_epsilon(epsilon: Any, name: str = "epsilon") -> float:
-    """Return the privacy budget; BadInput, naming the parameter, unless it is a number above 0."""
+    """Return the privacy budget as a float.
+
+    Raises BadInput, naming the parameter, unless it is a number above 0.
+    """
     if not isinstance(epsilon, Real) or isinstance(epsilon, bool) or not epsilon > 0:
         shown = epsilon if isinstance(epsilon, Real) else repr(epsilon)
         raise BadInput(f"{name} is {shown}: give a positive number.")
@@ -80,7 +84,11 @@ def checked_epsilon(epsilon: Any, name: str = "epsilon") -> float:
 
 
 def checked_name(word: str, known: Iterable[str], where: str) -> str:
-    """Return the name; BadInput, with the closest known one, unless `where` knows it."""
+    """Return the name if it is one of `known`.
+
+    Raises BadInput, with the closest known name, if it is not; `where` is the subject of the
+    message.
+    """
     if word not in (names := list(known)):
         raise BadInput(
             f"{where} does not know {word!r}{closest(word, names)}; choose from {', '.join(names)}."

@@ -29,9 +29,11 @@ NUMBERS = ("epsilon", "delta", "run", "round", "runs")
 
 
 class Journal:
-    """A process that reads in order to append holds the lock in between.
+    """A file of JSON lines that only grows, with its head.
 
-    last: the file, in another folder, that keeps the last head as well; None where none does.
+    A process that reads in order to append holds the lock from reading to appending.
+
+    last: the file, in another folder, that keeps the last head as well; None if no file does.
     """
 
     def __init__(self, path: Path, last: Path | None = None):
@@ -49,8 +51,8 @@ class Journal:
     def lines(self) -> list[dict]:
         """Return all lines, the oldest first.
 
-        Raises BadInput where one is missing, changed, or holds what is not a number in the place of
-        one.
+        Raises BadInput if a line is missing or changed, or has something else where a number
+        belongs.
         """
         return self._checked()[0]
 
@@ -108,7 +110,10 @@ class Journal:
         return lines, hashes[-1], sum(map(len, rows))
 
     def _snapshot(self) -> tuple[bytes, bytes]:
-        """Head and file as they are together: nothing but one line was written in between."""
+        """Return the head and the file as they are together.
+
+        They are read until nothing was written to the head in between.
+        """
         while True:
             head, content = read_bytes(self.head), read_bytes(self.path)
             if head == read_bytes(self.head):
@@ -125,7 +130,7 @@ class Journal:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """BadInput, in one sentence, where the file cannot be written."""
+    """Raise BadInput, in one sentence, if the file cannot be written."""
     try:
         yield
     except OSError as error:
@@ -166,7 +171,10 @@ def _hash(before: str, row: bytes) -> str:
 
 
 def _line(row: bytes) -> dict:
-    """Return a line's entries. Raises ValueError, saying what is wrong, for what no line can be."""
+    """Return a line's entries.
+
+    Raises ValueError, saying what is wrong, if this cannot be a line.
+    """
     try:
         line = json.loads(row)
     except ValueError:

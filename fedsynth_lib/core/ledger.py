@@ -1,13 +1,14 @@
 """What has been released about which people.
 
-A file at the data owner that only grows, and refuses what is too much.
+The ledger is a file at the data owner that only grows. It refuses a release that would cost too
+much.
 
     python -m fedsynth_lib ledger              # the populations and their totals
     python -m fedsynth_lib ledger patients     # every release about `patients`
 
-Each release about the same people adds its epsilon and its delta, whoever asks for it and however
-the two are related. It is noted before its noise is drawn, with what it may cost, and again when it
-has ended. A population is a name that the owner gives to these people; its file is
+Each release about the same people adds its epsilon and its delta, no matter who asks for it and how
+the releases are related. It is noted before its noise is drawn, with what it may cost, and again
+when it has ended. A population is a name that the owner gives to these people; its file is
 data/ledger/<population>.jsonl, a line of JSON for each release, never committed. A client of a
 federation keeps the rounds that it has answered in the same file; a site of a deployment has its
 ledgers in its own folder, which `fedsynth ledger --own` shows. A lost or changed line is refused
@@ -37,9 +38,9 @@ SLACK = 1 + 1e-6  # calibration ends within rounding of a budget
 
 
 class Refused(BadInput):
-    """What a data owner does not give out.
+    """A request that a data owner does not grant.
 
-    The message holds nothing about rows: a client may send it as it is.
+    The message holds nothing about rows, so a client may send it as it is.
     """
 
 
@@ -47,8 +48,8 @@ class Refused(BadInput):
 class Total:
     """What several releases cost together.
 
-    of: how many of them are of which kind, where there are several kinds. mixed: some promise for a
-        person and some for a row, so that the sum holds for a row.
+    of: how many of them are of which kind, if there are several kinds.
+    mixed: some releases promise for a person and some for a row, so that the sum holds for a row.
     """
 
     releases: int
@@ -61,8 +62,8 @@ class Total:
 def settled(lines: Iterable[dict]) -> list[dict]:
     """Return those lines with an epsilon that count.
 
-    An entry that was begun counts until another one settles it, and one that was settled at no cost
-    is none.
+    An entry that was begun counts until another one settles it. An entry that was settled at no
+    cost does not count.
     """
     costly = [line for line in lines if "epsilon" in line]
     done = {line["settles"] for line in costly if "settles" in line}
@@ -71,9 +72,9 @@ def settled(lines: Iterable[dict]) -> list[dict]:
 
 
 def of_unit(said: dict) -> dict:
-    """Return what a line says of its unit.
+    """Return the unit of a line if it is a person with so many rows.
 
-    That it is a person with so many rows; nothing where it is a row.
+    The result is empty if the unit is a row.
     """
     return {"unit": said["unit"]} if "person" in said.get("unit", "") else {}
 
@@ -81,8 +82,8 @@ def of_unit(said: dict) -> dict:
 def total_of(releases: Sequence[dict]) -> Total:
     """Add up what releases cost.
 
-    The sums hold for any releases; to prove less one would have to know who was which client in
-    each.
+    The sums hold for any releases. To prove less, one would have to know who was which client in
+    each of them.
     """
     epsilon, delta = (math.fsum(line[name] for line in releases) for name in ("epsilon", "delta"))
     mixed = len({bool(of_unit(line)) for line in releases}) > 1
@@ -92,7 +93,7 @@ def total_of(releases: Sequence[dict]) -> Total:
 class Ledger:
     """The releases about one population, and the most that all of them together may cost.
 
-    last: as of a `Journal`.
+    last: the file that keeps the last head as well, as in `Journal`.
     """
 
     def __init__(
@@ -108,11 +109,14 @@ class Ledger:
 
     @property
     def population(self) -> str:
-        """The name of these people."""
+        """The name that the owner gives to these people."""
         return self.journal.path.stem
 
     def releases(self) -> list[dict]:
-        """Those that ended, at what they cost; those that only began, at what they may cost."""
+        """Return the releases that count.
+
+        Those that ended are at what they cost; those that only began are at what they may cost.
+        """
         return settled(self.journal.lines())
 
     def total(self) -> Total:
@@ -138,10 +142,10 @@ class Ledger:
     def reserve(self, method: str, epsilon: float, delta: float, **said: Any) -> str:
         """Note what a release may cost before any of its noise is drawn.
 
-        A run that is stopped, and two at once, cannot overdraw. Returns the entry's number, by
-        which it is settled.
+        So neither a run that is stopped nor two runs at once can overdraw. Returns the number of
+        the entry, by which `settle` or `add` settles it.
 
-        Raises Refused where it would overdraw.
+        Raises Refused if the release would overdraw what the population may spend.
         """
         number = secrets.token_hex(8)
         with self.journal.locked():
@@ -151,7 +155,10 @@ class Ledger:
         return number
 
     def settle(self, number: str, epsilon: float, delta: float, **said: Any) -> None:
-        """Note what a release that was begun has cost: no more than it was begun with."""
+        """Note what a release that was begun has cost: no more than it was begun with.
+
+        number: of the entry with which it was begun.
+        """
         with self.journal.locked():
             (begun,) = (each for each in self.releases() if each.get("begun") == number)
             line = _release(self.population, begun["method"], epsilon, delta) | of_unit(begun)
@@ -160,9 +167,10 @@ class Ledger:
     def add(self, statement: dict, *, rows: int, number: str = "") -> None:
         """Write down a finished run by its privacy statement, before its rows leave.
 
-        Raises Refused where it overdraws.
+        Raises Refused if the run overdraws what the population may spend, or released something
+        without noise.
 
-        number: of the entry with which it was begun; '' where it was not.
+        number: of the entry with which the run was begun; '' if there is none.
         """
         epsilon, delta = statement["epsilon"], statement["delta"]
         if epsilon is None:
@@ -186,7 +194,7 @@ class Ledger:
 class ClientLedger(Ledger):
     """What one client of a federation has agreed to, answered and spent.
 
-    It outlives the process, and asks no server.
+    The file outlives the process, and the client relies on no server for it.
 
     study: the digest of the study. A run of it is answered only if the operator has agreed to so
         many runs of each of its jobs. '' is no study, which nobody has to agree to.
@@ -208,7 +216,10 @@ class ClientLedger(Ledger):
         self.study, self.most_rows, self.unit = study, most_rows, unit
 
     def agreed(self) -> int:
-        """How many runs of each job of the study the operator has agreed to, with those made."""
+        """Return how many runs of each job of the study the operator has agreed to.
+
+        The number includes the runs that were made.
+        """
         answers = (line for line in self.journal.lines() if "runs" in line)
         return max((line["runs"] for line in answers if line["study"] == self.study), default=0)
 
@@ -229,10 +240,11 @@ class ClientLedger(Ledger):
     def begin(self, job: Any, index: int, *, run: int, number: int) -> None:
         """Note that the round is answered now.
 
-        With the first round of a run, all that the run will cost.
+        With the first round of a run, it also notes all that the run will cost.
 
-        job: a flower.Job. Raises Refused for a round that is not the client's next one, for a run
-            that nobody has agreed to, and for one that would overdraw.
+        job: a flower.Job.
+        Raises Refused for a round that is not the client's next one, for a run that nobody has
+        agreed to, and for one that would overdraw.
         """
         with self.journal.locked():
             of_run = self._lines_of(job, run)
@@ -255,9 +267,10 @@ class ClientLedger(Ledger):
     def spend(self, job: Any, index: int, charges: Sequence[Charge], *, run: int) -> None:
         """Note what an answer releases, before it leaves.
 
-        charges: as the client states them from what it sends, with its part of secure sums. Raises
-            Refused where the run has released something more often, or with another noise, than its
-            plan, or has cost more than its budget.
+        charges: as the client states them from what it sends, with its part of secure sums.
+        Raises Refused if the run has released something more often, or with other noise, than its
+        plan, or has cost more than its budget. Of a method whose server is trusted to add the
+        noise, the budget alone is checked, and that nothing is released without noise.
         """
         with self.journal.locked():
             answers = [line.get("spent", ()) for line in self._lines_of(job, run)]
@@ -281,9 +294,9 @@ class ClientLedger(Ledger):
             self.journal.append(line)
 
     def _key(self, job: Any, run: int) -> dict[str, Any]:
-        """Return what a run is known by.
+        """Return the entries that identify a run.
 
-        A run id alone is not enough: the server gives it out.
+        A run id alone is not enough, because the server gives it out.
         """
         return {"study": self.study, "job": job.method.name, "run": run}
 
@@ -331,10 +344,10 @@ def _plan(job: Any, index: int) -> list[Charge]:
 
 
 def _beyond(plan: Sequence[Charge], spent: Sequence[Charge]) -> list[str]:
-    """Return what was released more often than planned.
+    """Return the names of what was released more often than planned.
 
-    In each round, where the plan names rounds, else in all of them. Another noise, sensitivity or
-    rate is another release.
+    Releases are counted in each round if the plan names rounds, else over all rounds together.
+    Another noise, sensitivity or rate makes another release.
     """
     by_round = any(charge.round for charge in plan)
 
@@ -367,7 +380,7 @@ def _now() -> str:
 def digest(statement: dict) -> str:
     """Return a fingerprint of a privacy statement.
 
-    With the statement, its release can be found.
+    The ledger keeps it with a release, so that the release can be found by its statement.
     """
     return hashlib.blake2b(
         json.dumps(statement, sort_keys=True).encode(), digest_size=16
@@ -392,7 +405,10 @@ def path_of(population: str, own: Path | None = None) -> Path:
 
 
 def last_of(population: str, own: Path | None) -> Path | None:
-    """Where a site keeps the last head of a ledger, too; the project has no such place."""
+    """Return the file in which a site keeps the last head of a ledger as well.
+
+    The project has no such file: None.
+    """
     return own / f"{population}{LAST}" if own else None
 
 
@@ -420,9 +436,10 @@ def as_text(population: str, own: Path | None = None) -> str:
 
 
 def _what(line: dict) -> str:
-    """Write what a line is of.
+    """Write what a line is about.
 
-    500 rows; a count of rows alone; a run that has not ended; a client's.
+    It is a run that began and has not ended, a run answered as a client, a number of rows, or what
+    the line itself says.
     """
     if "begun" in line:
         return "begun, and not ended"
@@ -434,9 +451,9 @@ def _what(line: dict) -> str:
 
 
 def overview(population: str = "", own: Path | None = None) -> str:
-    """All releases about a population; where none is named, the totals of every one.
+    """Write all releases about a population; if none is named, the totals of every population.
 
-    own: the own folder of a site, whose ledgers are meant; else the project's are.
+    own: the own folder of a site, whose ledgers are meant; without it, those of the project are.
     """
     if population:
         return as_text(population, own)

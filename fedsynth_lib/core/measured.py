@@ -1,8 +1,9 @@
 """What the committed audit says of a method.
 
-It is apart from the audit itself, so that a statement can tell it. A line is of the code that it
-was measured with: of the method's modules and all that they import, of what runs and judges it, and
-of the settings that the method has. Where that has changed since, the line says nothing.
+This module is apart from the audit itself, so that a statement can report what was measured. A line
+is valid for the code that it was measured with: for the method's modules and all that they import,
+for the code that runs and judges it, and for the settings that the method has. If any of these has
+changed since, the line says nothing.
 """
 
 from dataclasses import asdict
@@ -30,8 +31,9 @@ APART = tuple(
 class Measured(NamedTuple):
     """What an audit measured of a method.
 
-    claimed: epsilon of the audited runs. lower: what was measured of it, 95 percent. runs: of
-        either kind.
+    claimed: the epsilon of the audited runs.
+    lower: the lower bound of epsilon that the audit proved, at 95 percent confidence.
+    runs: how many runs were made with the record, and as many without it.
     """
 
     claimed: float
@@ -40,7 +42,7 @@ class Measured(NamedTuple):
 
 
 def path_of_lines() -> Path:
-    """Where an audit puts its lines: the committed ones in a checkout, else the user's own."""
+    """Return the file of an audit's lines: the committed one in a checkout, else the user's own."""
     home = project_root()
     return COMMITTED if home == CODE else home / "data" / "results" / COMMITTED.name
 
@@ -53,7 +55,7 @@ def read_lines() -> pd.DataFrame:
 
 @lru_cache(maxsize=64)
 def digest_of(method: Method) -> str:
-    """Of the code and the settings that a line about this method rests on."""
+    """Return a digest of the code and the settings that a line about this method rests on."""
     verbs = [part for part in vars(method).values() if callable(part) and part != method.Config]
     own = sources.closure({verb.__module__ for verb in verbs}, lambda name: name not in APART)
     judges = sources.closure(
@@ -66,7 +68,8 @@ def digest_of(method: Method) -> str:
 def measured(key: str, method: Method) -> Measured | None:
     """Return what was measured of a method in METHODS, with one client.
 
-    None where no line is of the code as it is now, or its control was missed.
+    The result is None if no line is of the code as it is now, or if the line is too weak because
+    its control was missed.
     """
     lines = read_lines()
     own = lines[(lines["method"] == key) & (lines["clients"] == 1) & (lines["verdict"] != WEAK)]

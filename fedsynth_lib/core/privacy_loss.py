@@ -39,7 +39,7 @@ MOST_EPSILON = 50.0  # above it exponentials of losses lose their digits
 class Losses:
     """The loss of one release: `masses` at first * width, (first + 1) * width, ...
 
-    `lost` is taken to be infinite.
+    The probability `lost` is taken to have infinite loss.
     """
 
     first: int
@@ -50,11 +50,11 @@ class Losses:
 def numerical_epsilon(charges: Sequence[Charge], delta: float, rough: float) -> float:
     """Return epsilon at `delta` of charges about the same record.
 
-    Their noise was fixed beforehand; none of them is a selection.
+    The noise of these charges must have been fixed beforehand, and none of them may be a selection.
 
     rough: an epsilon of about the same size, such as that of Renyi DP; it sets the width of the
-    grid. Infinite where numbers would not be exact enough or take too long: there is then no
-    figure.
+    grid. The result is infinite if numbers would not be exact enough or take too long: there is
+    then no figure.
     """
     releases = sum(charge.times for charge in charges)
     if len(charges) > MOST_KINDS or not 0 < rough <= MOST_EPSILON or delta <= 0:
@@ -106,9 +106,10 @@ def _gaussian(
 ) -> Losses | None:
     """Return the loss of a sampled Gaussian release.
 
-    p has the record with probability `rate`, q has not; or p and q swapped.
+    In p the record is sampled with probability `rate`, and q does not have it. If `adding`, p and q
+    are swapped.
 
-    None: more points than allowed.
+    The result is None if `_cells` has no grid for it.
     """
     if (cells := _cells(noise, rate, width, tail)) is None:
         return None
@@ -128,9 +129,12 @@ def _cells(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Return a grid of losses, and the probabilities below it, between its points and above it.
 
-    With the record and without.
+    The probabilities are those with the record and those without it. The loss at x, which grows
+    with x, is
 
-    The loss at x is log(1 - rate + rate exp((2x - 1) / 2s^2)), which grows with x.
+        log(1 - rate + rate exp((2x - 1) / 2s^2))
+
+    The result is None if losses are too large, or the grid would need more points than allowed.
     """
     reach = -noise * ndtri(tail)
     if (1 + 2 * reach) / (2 * noise**2) > 600:
@@ -149,9 +153,9 @@ def _cells(
 
 
 def _between(x: np.ndarray) -> np.ndarray:
-    """Return the standard normal probability between neighbours.
+    """Return the standard normal probability between neighbouring points.
 
-    In either tail without cancellation.
+    The difference is taken in the tail where nothing cancels.
     """
     left, right = x[:-1], x[1:]
     return np.where(left > 0, ndtr(-left) - ndtr(-right), ndtr(right) - ndtr(left))
@@ -160,7 +164,8 @@ def _between(x: np.ndarray) -> np.ndarray:
 def _on_grid(p: np.ndarray, q: np.ndarray, left: np.ndarray, width: float) -> np.ndarray:
     """Return masses at the points left[0], ..., left[-1] + width.
 
-    Of cells that begin at `left` and have p and q in them.
+    Each cell begins at a point of `left` and holds the probabilities p and q, which are divided
+    among its two ends.
     """
     upper = np.clip((p - q * np.exp(left)) / -np.expm1(-width), 0, p)
     return np.append(p - upper, 0) + np.insert(upper, 0, 0)
@@ -169,10 +174,12 @@ def _on_grid(p: np.ndarray, q: np.ndarray, left: np.ndarray, width: float) -> np
 def _skellam(variance: float, width: float, tail: float) -> Losses | None:
     """Return the loss of a count that moves by 1 and has Skellam noise.
 
-    This takes whole numbers alone.
+    Skellam noise takes whole numbers alone, with P(x) = exp(-variance) I_x(variance), where I are
+    Bessel functions. It is symmetric and log-concave, so adding and removing a record are one pair,
+    and the loss grows with x.
 
-    P(x) = exp(-variance) I_x(variance), with Bessel functions I. It is symmetric and log-concave:
-    adding and removing a record are one pair, and the loss grows with x. None: too many values.
+    The result is None if there are too many values, or numbers beyond the reach of Bessel
+    functions.
     """
     log_tail = -np.log(tail)
     # Bernstein: beyond it lies less than `tail`
@@ -202,7 +209,7 @@ def _skellam(variance: float, width: float, tail: float) -> Losses | None:
 def _pure(epsilon: float, width: float) -> Losses:
     """Return the loss of randomised response, the worst pure release.
 
-    Kairouz, Oh and Viswanath 2015, theorem 3.4.
+    Source: Kairouz, Oh and Viswanath 2015, theorem 3.4.
     """
     last = int(np.ceil(epsilon / width))
     masses = np.zeros(2 * last + 2)
@@ -217,9 +224,9 @@ def _pure(epsilon: float, width: float) -> Losses:
 def _range(
     steps: list[tuple[int, Losses]], width: float, tail: float, rough: float
 ) -> tuple[float, float]:
-    """Return between which losses the sum is, but for a probability of `tail` on either side.
+    """Return an interval of the sum of all losses, by Chernoff bounds.
 
-    Chernoff.
+    The sum is beyond either end with a probability of `tail` at most.
     """
     slopes = np.geomspace(2, 200, 10) / rough
 
@@ -238,9 +245,9 @@ def _range(
 
 
 def _sum_of(steps: list[tuple[int, Losses]], start: int, size: int) -> np.ndarray:
-    """Return masses of the sum of all losses at start, start + 1, ..., modulo `size`.
+    """Return the masses of the sum of all losses at start, start + 1, ..., modulo `size`.
 
-    What wraps is in the tails.
+    The positions are in widths of the grid. What wraps around is in the tails that were cut off.
     """
     spectrum = np.ones(size // 2 + 1, complex)
     for times, losses in steps:
@@ -250,9 +257,10 @@ def _sum_of(steps: list[tuple[int, Losses]], start: int, size: int) -> np.ndarra
 
 
 def _epsilon_at(losses: np.ndarray, masses: np.ndarray, delta: float) -> float:
-    """Return the smallest epsilon whose delta is allowed.
+    """Return the smallest epsilon that these losses allow at `delta`.
 
-    The sum of masses (1 - exp(epsilon - loss)) over larger losses is within delta.
+    For this epsilon, the sum of masses (1 - exp(epsilon - loss)) over larger losses is at most
+    `delta`.
     """
     if delta <= 0:
         return np.inf

@@ -19,8 +19,9 @@ def random_workload(
 ) -> tuple[Query, ...]:
     """Draw `size` distinct queries of `width` columns, uniformly without replacement.
 
-    All where there are fewer. In ascending order. The defaults and the generator are the work's
-    [code], so on a table with its columns in its order this is its workload.
+    If there are fewer queries than `size`, all are taken. They are in ascending order. The defaults
+    and the generator are the work's [code], so on a table with its columns in its order this is its
+    workload.
     """
     if not 1 <= width <= num_columns:
         raise BadInput(
@@ -39,7 +40,7 @@ def random_workload(
 def closure(workload: Iterable[Query]) -> tuple[Query, ...]:
     """Return every non-empty subset of a query of the workload, once.
 
-    Sorted by number of columns and then by columns.
+    The subsets are sorted by number of columns and then by columns.
     """
     subsets = {
         q
@@ -51,9 +52,10 @@ def closure(workload: Iterable[Query]) -> tuple[Query, ...]:
 
 
 def weights(candidates: Sequence[Query], workload: Sequence[Query]) -> np.ndarray:
-    """Return w_q of each candidate, int64 (candidates,).
+    """Return the weight w_q of each candidate q, int64 (candidates,).
 
-    It is the sum over all r in the workload of the number of columns that q and r share.
+    The weight is the sum, over all queries r in the workload, of the number of columns that q and r
+    share.
     """
     uses = np.bincount(
         [c for query in workload for c in query], minlength=1 + max(max(q) for q in candidates)

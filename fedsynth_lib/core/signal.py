@@ -19,9 +19,12 @@ LARGEST = 4096  # batch that `cheaper` tries
 
 @dataclass(frozen=True)
 class Training:
-    """Private training of one model. rows: of each client. batch: expected records of a step.
+    """Private training of one model.
 
-    rounds: of the federation, each of `local_steps` steps at every client. learning_rate: of Adam.
+    rows: of each client.
+    rounds: of the federation, each of `local_steps` steps at every client.
+    batch: expected records of a step.
+    learning_rate: of Adam.
     """
 
     rows: Sequence[int]
@@ -31,23 +34,22 @@ class Training:
     learning_rate: float = 1.0
 
     def __post_init__(self):
-        """Check that there are rows, rounds, steps and a batch."""
+        """Raise BadInput unless there are rows, rounds, steps and a batch."""
         if not self.rows or min(*self.rows, self.rounds, self.batch, self.local_steps) < 1:
             raise BadInput("training needs clients with rows, and rounds, steps and a batch of 1.")
 
     @property
     def steps(self) -> int:
-        """Of each client."""
+        """The number of steps of each client."""
         return self.rounds * self.local_steps
 
 
 def signal_to_noise(training: Training, epsilon: float, delta: float) -> float:
     """Return sqrt(steps) over the noise in the average of the clients' mean gradients.
 
-    Weighted by rows, each client with its own noise for the budget.
-
-    By Renyi accounting of Poisson batches, one record added or removed, as the works account. A
-    client of fewer rows than the batch takes all of them in each step.
+    The average is weighted by rows, and each client has its own noise for the budget. The noise
+    follows from Renyi accounting of Poisson batches, one record added or removed, as the works
+    account. A client of fewer rows than the batch takes all of them in each step.
     """
     noise = []
     for size in training.rows:
@@ -72,10 +74,11 @@ def cheaper(
 ) -> tuple[Training, float]:
     """Return a training of so many rounds with `least` of the published signal-to-noise.
 
-    On the same rows, by the smallest batch of doubled size; and its ratio.
+    The second value is its signal-to-noise over that of the published training. It has the same
+    rows and the smallest batch that suffices, found by doubling the published batch.
 
-    The learning rate grows by the root of the rounds left out, so that Adam's steps go as far.
-    Raises BadInput where no batch up to LARGEST does.
+    The learning rate grows by the root of the factor by which rounds shrink, so that Adam's steps
+    go as far. Raises BadInput if no batch up to LARGEST suffices.
     """
     if not 1 <= rounds <= published.rounds:
         raise BadInput(f"rounds is {rounds}; give 1 to {published.rounds}, those published.")
@@ -94,6 +97,6 @@ def cheaper(
 
 
 def in_words(ratios: Sequence[float], of: str = "the published one") -> str:
-    """Return for a caption which part of the published ratio, or of `of`, private runs have."""
+    """Write for a caption which part of the published ratio, or of `of`, private runs have."""
     ends = dict.fromkeys(f"{100 * ratio:.0f}" for ratio in (min(ratios), max(ratios)))
     return f"Signal-to-noise ratio of private runs: {' to '.join(ends)} % of {of}."

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 def closure(modules: Iterable[str], follow: Callable[[str], bool]) -> list[str]:
     """Return these modules and all those of the bundle that they import and `follow` admits.
 
-    By name.
+    The names are sorted.
     """
     found, left = set(), [name for name in modules if _path(name)]
     while left:
@@ -28,7 +28,10 @@ def closure(modules: Iterable[str], follow: Callable[[str], bool]) -> list[str]:
 
 
 def digest(modules: Iterable[str], *more: str) -> str:
-    """Of the programs of these modules, and of further text; 16 letters."""
+    """Return a digest of the programs of these modules and of further text.
+
+    It has 16 hexadecimal digits.
+    """
     parts = [f"{name}\n{_read(name)[0]}" for name in modules]
     return hashlib.sha256("\n".join([*parts, *more]).encode()).hexdigest()[:16]
 
@@ -43,9 +46,9 @@ def _path(module: str) -> Path | None:
 
 @cache
 def _read(module: str) -> tuple[str, tuple[str, ...]]:
-    """Return the program of a module as a digest, and the modules that it imports.
+    """Return a digest of a module's program, and the modules of the bundle that it imports.
 
-    Those of the bundle, early or late.
+    Imports inside functions count as well as those at the head of the file.
     """
     tree = ast.parse(_path(module).read_text(encoding="utf-8"))
     imported = set()

@@ -1,7 +1,7 @@
 """The privacy statement of a run.
 
-What is guaranteed, to whom, on which assumptions, and every release. A dict that saves as JSON, and
-the same as a table to read.
+It says what is guaranteed, to whom and on which assumptions, and it lists every release. It is a
+dict that saves as JSON; `statement_table` makes a table of it to read.
 """
 
 from __future__ import annotations
@@ -83,15 +83,18 @@ def statement(
 ) -> dict:
     """Return the run's privacy statement.
 
-    What is guaranteed, to whom, on which assumptions, and every release.
+    It says what is guaranteed, to whom and on which assumptions, and it lists every release.
 
     Equal releases of several clients or rounds share an entry; nothing is left out. `epsilon` is
-    None when anything was released unprotected: there is then no guarantee for the run as a whole,
-    and `epsilon_protected` speaks of the noisy releases alone, and so do `epsilon_rdp` and
-    `epsilon_numerical`: what Renyi DP says of them, and what composed losses say, None where those
-    give no figure.
-    trust: the method's TRUST. audit: what was measured of the method. num_rows, num_clients: of the
-    run, as declared; where they are None, nothing is said about delta and shares.
+    None if anything was released unprotected: there is then no guarantee for the run as a whole.
+    `epsilon_protected`, `epsilon_rdp` and `epsilon_numerical` are about the noisy releases alone.
+    `epsilon_rdp` is the figure of Renyi DP, and `epsilon_numerical` that of composed losses, None
+    if they give no figure.
+
+    trust: the method's TRUST.
+    audit: what was measured of the method.
+    num_rows, num_clients: of the run, as declared; if they are None, nothing is said about delta
+        and shares.
     """
     charges = list(charges)
     unprotected = sorted({charge.what for charge in charges if charge.mechanism == "unprotected"})
@@ -139,10 +142,10 @@ def statement(
 
 
 def server_of(method: Method) -> str:
-    """Return what a deployed method protects from.
+    """Return in words the server that a deployed method protects from.
 
-    A server that lies only where each client checks what it is sent (see `check_broadcast` in
-    `core/contract.py`). When answers come it sees all the same, and `not_covered` says so.
+    The server may do anything only if each client checks what it is sent (see `check_broadcast` in
+    `core/contract.py`). In either case it sees when answers come, and `not_covered` says so.
     """
     return (
         "an honest-but-curious server"
@@ -152,9 +155,9 @@ def server_of(method: Method) -> str:
 
 
 def deployed_adversary(method: Method, *, what: str, colluding: int, sites: int) -> str:
-    """Return whom records are protected from, by the statement of a release by several sites.
+    """Return against whom a release by several sites protects records, for its statement.
 
-    what: comes out of the run.
+    what: names what comes out of the run.
     """
     words = DEPLOYED[method.TRUST]
     return words.format(what=what, server=server_of(method), colluding=colluding, sites=sites)
@@ -205,7 +208,7 @@ def _floats(whole: bool) -> str:
 
 
 def _entries(charges: list[Charge]) -> list[dict]:
-    """Charges grouped by everything but round and client, in order of first appearance."""
+    """Group charges by everything but round and client, in order of first appearance."""
     grouped: dict[tuple, dict] = {}
     for charge in charges:
         key = (charge.what, charge.mechanism, charge.noise, charge.sensitivity, charge.rate)
@@ -230,9 +233,9 @@ def _entries(charges: list[Charge]) -> list[dict]:
 
 
 def _replace_one(charges: list[Charge], privacy: Privacy) -> float | None:
-    """Return epsilon for replacing a record; None if unknown.
+    """Return epsilon for replacing a record; None if it is unknown.
 
-    For readers who compare with works that bound that.
+    It is for readers who compare with works that bound the replacement of a record.
     """
     if any(charge.rate < 1 for charge in charges):
         return None
@@ -240,7 +243,7 @@ def _replace_one(charges: list[Charge], privacy: Privacy) -> float | None:
 
 
 def statement_table(statement: dict) -> Styler:
-    """Return the statement as a table to read, one line a release.
+    """Return the statement as a table to read, one line per entry.
 
     Unprotected releases are in red.
     """
@@ -282,7 +285,7 @@ def _numerical(epsilon: float | None) -> str:
 
 
 def _ranges(numbers: list[int]) -> str:
-    """[0, 1, 2, 5] as '0-2, 5'."""
+    """Write [0, 1, 2, 5] as '0-2, 5'."""
     runs = np.split(np.array(numbers), np.flatnonzero(np.diff(numbers) != 1) + 1)
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
@@ -340,7 +343,7 @@ def templates() -> Environment:
 def added_up(total: Total | None) -> str:
     """Write what several releases of the same rows cost together, and what that is worth.
 
-    '' of one.
+    The text is empty if there is only one release.
     """
     if total is None or total.releases < 2:
         return ""
@@ -363,14 +366,15 @@ BEYOND = (
 
 
 def markdown_list(items: Iterable[str]) -> str:
-    """Write a list in Markdown of plain texts."""
+    """Write plain texts as a list in Markdown."""
     return "\n".join(f"* {escaped(item)}" for item in items)
 
 
 def escaped(text: str) -> str:
-    """Write a plain text that means nothing else in Markdown.
+    """Escape a text so that Markdown shows it as it is.
 
-    Such as the name of somebody's column: no tag, no code, no link, no cell of a table.
+    The text may be the name of somebody's column: it makes no tag, no code, no link and no cell of
+    a table.
     """
     return re.sub(r"[\\`*\[\]<>|&~$]|(?<!\w)_|_(?!\w)", r"\\\g<0>", " ".join(text.split()))
 

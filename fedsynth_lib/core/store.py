@@ -34,15 +34,15 @@ CODE = Path(__file__).resolve().parents[2]  # the folder that this package is in
 
 
 def is_checkout() -> bool:
-    """Whether the package lies in a checkout of the project, not among installed packages."""
+    """Whether the package is in a checkout of the project, not among installed packages."""
     return (CODE / "pyproject.toml").is_file()
 
 
 def project_root() -> Path:
-    """Return the folder that holds data/ and figures/: FEDSYNTH_HOME, or the checkout.
+    """Return the folder that holds data/ and figures/.
 
-    Of an installed package the user's own, $XDG_DATA_HOME/fedsynth: what was released must outlive
-    an update.
+    It is FEDSYNTH_HOME if that is set, else the checkout. An installed package uses the user's own
+    folder, $XDG_DATA_HOME/fedsynth, because what was released must outlive an update.
     """
     if home := os.environ.get("FEDSYNTH_HOME"):
         return as_path(home)
@@ -52,20 +52,20 @@ def project_root() -> Path:
 
 
 def within(path: Path) -> str:
-    """Return a path from the project on, where it is within it.
+    """Return a path relative to the project if it is within it, else the path itself.
 
-    Outputs name no machine's folders.
+    Outputs that show such paths do not name a machine's folders.
     """
     home = project_root()
     return str(path.relative_to(home) if path.is_relative_to(home) else path)
 
 
 def as_path(given: str | Path, name: str = "path") -> Path:
-    """Return a path as its user means it.
+    """Return a path as its user means it, absolute.
 
-    From the folder where they stand, `~` their home. A link stays the link: what belongs to a table
-    is beside it, not beside what it points to. Raises BadInput, naming the parameter, for what is
-    no path.
+    It starts from the current folder, and `~` is the user's home. A link stays the link: what
+    belongs to a table is beside it, not beside what it points to. Raises BadInput, naming the
+    parameter, for what is no path.
     """
     if not isinstance(given, str | os.PathLike):
         raise BadInput(f"{name} is a {type(given).__name__}: give a path.")
@@ -73,7 +73,10 @@ def as_path(given: str | Path, name: str = "path") -> Path:
 
 
 def existing_file(given: str | Path, name: str) -> Path:
-    """`as_path`; BadInput, naming the parameter, where there is no file."""
+    """Return the path of a file, as `as_path` reads it.
+
+    Raises BadInput, naming the parameter, if there is no such file.
+    """
     path = as_path(given, name)
     if path.name == "-" or (path.exists() and not (path.is_file() or path.is_dir())):
         raise BadInput(
@@ -86,9 +89,9 @@ def existing_file(given: str | Path, name: str) -> Path:
 
 
 def check_writable(path: Path, name: str) -> None:
-    """Check that `write_atomically` can put a file there; its folder is made.
+    """Check that `write_atomically` can put a file there; the folder is made.
 
-    Raises BadInput, naming the parameter, where it cannot.
+    Raises BadInput, naming the parameter, if it cannot.
     """
     try:
         write_atomically(probe := path.with_name(f"{path.name}.probe"), b"")
@@ -98,9 +101,9 @@ def check_writable(path: Path, name: str) -> None:
 
 
 def private_folder(path: Path) -> Path:
-    """Make a folder where it is not there, for the eyes of its owner alone (mode 700).
+    """Make a folder that its owner alone can read (mode 700), and return it.
 
-    Returns it. Raises BadInput where it cannot be made.
+    A folder that exists gets this mode as well. Raises BadInput if it cannot be made.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -113,7 +116,7 @@ def private_folder(path: Path) -> Path:
 def write_atomically(path: Path, content: bytes, *, private: bool = False) -> None:
     """Put the file in place in one step, so that no reader ever sees half of it.
 
-    Raises BadInput where it cannot be written. private: for the eyes of its owner alone (mode 600).
+    Raises BadInput if it cannot be written. private: its owner alone can read the file (mode 600).
     """
     # not named after the file, whose name may be as long as names can be
     temporary = path.parent / f".{os.getpid()}.{threading.get_ident()}.tmp"
@@ -133,9 +136,9 @@ def write_atomically(path: Path, content: bytes, *, private: bool = False) -> No
 
 @contextlib.contextmanager
 def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold the lock of this file, which other processes wait for; it is made where there is none.
+    """Hold the lock of this file, which is made if it is not there; other processes wait for it.
 
-    wait: else raise BlockingIOError where another one has it.
+    wait: wait while another process has it; if False, raise BlockingIOError instead.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "ab") as lock:
@@ -156,7 +159,7 @@ def warn_of_cache(path: Path) -> None:
 
 
 def unwritable(path: Path, error: OSError) -> str:
-    """One sentence on a file or folder that cannot be written, with the remedy."""
+    """Write one sentence on a file or folder that cannot be written, with the remedy."""
     home, reason = project_root(), error.strerror or str(error)
     refused = error.errno in (errno.EROFS, errno.EACCES, errno.EPERM)
     if refused and path.absolute().is_relative_to(home.absolute()):

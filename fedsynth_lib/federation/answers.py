@@ -1,7 +1,7 @@
 """What a server takes for an answer.
 
-Of the right client, round and run, well formed, and fitting what the others sent. Anything else is
-refused by a code.
+An answer must be of the right client, round and run, well formed, and fit what the others sent.
+Anything else is refused with a code:
 
     late        no answer within the time of a round
     failed      the client, or its node, reports an error
@@ -12,12 +12,12 @@ refused by a code.
     garbage     it cannot be read: a part is missing, its bytes do not make the array that it names
     size        an array of another shape, or another number of rows, than agreed on
     dtype       a masked array that is not of unsigned 64-bit numbers
-    nan         a number that is none, or is infinite
+    nan         an entry that is not a number, or is infinite
     names       an array that the others do not send, or none where they do
     groups      a sum over other clients than the others say
     keys-...    of the key agreement and the shares, see `release/deploy/masks.py`
 
-What a client adds to a sum nobody can judge: a client that lies about its rows spoils the result.
+Nobody can judge what a client adds to a sum: a client that lies about its rows spoils the result.
 """
 
 import json
@@ -35,7 +35,10 @@ NUMBERS = "biuf"  # kinds of dtypes that arrays may have
 
 
 class BadAnswer(Exception):
-    """An answer that is not taken. code: as above."""
+    """An answer that is not taken.
+
+    code: one of the codes above.
+    """
 
     def __init__(self, code: str, why: str):
         super().__init__(f"{why} [{code}]")
@@ -43,7 +46,10 @@ class BadAnswer(Exception):
 
 
 def size_of(dtype: str, shape: Sequence[int]) -> int:
-    """Bytes of an array that another party describes; BadAnswer where that is none of numbers."""
+    """Return how many bytes an array has that another party describes.
+
+    Raises BadAnswer if that is not an array of numbers.
+    """
     kind = np.dtype(dtype)
     if kind.kind not in NUMBERS or not all(isinstance(n, int) and n >= 0 for n in shape):
         raise BadAnswer("garbage", "an array is not of numbers, or has no shape")
@@ -53,10 +59,10 @@ def size_of(dtype: str, shape: Sequence[int]) -> int:
 def view(dtype: str, shape: Sequence[int], content: bytes) -> np.ndarray:
     """Return a read-only array over bytes that another party sent.
 
-    It takes no memory of its own.
+    The array takes no memory of its own.
 
-    Raises BadAnswer unless the array has exactly these bytes: a few of them cannot ask for much
-    memory.
+    Raises BadAnswer unless the array has exactly these bytes, so that a few bytes cannot ask for
+    much memory.
     """
     if size_of(dtype, shape) != len(content):
         raise BadAnswer("garbage", f"{len(content)} bytes do not make the array that is named")
@@ -64,7 +70,7 @@ def view(dtype: str, shape: Sequence[int], content: bytes) -> np.ndarray:
 
 
 def views(record: ArrayRecord) -> Arrays:
-    """Return the arrays of a packed record, as `view`."""
+    """Return the arrays of a packed record, read-only, as `view` makes them."""
     return {name: view(a.dtype, a.shape, a.data) for name, a in record.items()}
 
 
@@ -74,9 +80,10 @@ def unpack(record: ArrayRecord) -> Arrays:
 
 
 def in_one(arrays: Arrays) -> Arrays:
-    """Return the arrays as the bytes of one, behind a line that names them.
+    """Return the arrays as the bytes of one array, behind a line that names them.
 
-    Flower has a request for each array, and what all clients have sent is relayed to all of them.
+    Flower has a request for each array, and what all clients have sent is relayed to all of them;
+    one array keeps the requests few.
     """
     parts = [(name, values.dtype.str, values.shape) for name, values in arrays.items()]
     content = [json.dumps(parts).encode() + b"\n", *(v.tobytes() for v in arrays.values())]
@@ -84,7 +91,10 @@ def in_one(arrays: Arrays) -> Arrays:
 
 
 def out_of_one(arrays: Arrays) -> Arrays:
-    """Return what `in_one` was made of, read-only; some error where it is not from there."""
+    """Return the arrays that `in_one` put together, read-only.
+
+    It raises some error for an array that is not from `in_one`.
+    """
     parts, _, content = arrays["all"].tobytes().partition(b"\n")
     found, place = {}, 0
     for name, dtype, shape in json.loads(parts):
@@ -94,7 +104,12 @@ def out_of_one(arrays: Arrays) -> Arrays:
 
 
 def arrays_of(content: RecordDict, kind: str, *, finite: bool = True) -> Arrays:
-    """Of a record that another party made; BadAnswer where it makes no arrays of numbers."""
+    """Return the arrays of a record that another party made.
+
+    Raises BadAnswer if it makes no arrays of numbers.
+
+    finite: whether an entry that is not a number, or is infinite, is refused as well.
+    """
     try:
         found = unpack(content[kind])
     except Exception as error:  # whatever bytes can do to a reader
@@ -129,10 +144,13 @@ def update_of(
     smallest: int,
     finite: bool,
 ) -> Update:
-    """Return what a client answers in a round; raises BadAnswer.
+    """Return what a client answers in a round.
 
-    size: the number of its rows, as declared; -1: not known. smallest: fewest clients of a sum.
-    finite: whether it may send no number that is none, or infinite.
+    Raises BadAnswer if the answer is not well formed.
+
+    size: the number of its rows, as declared; -1 if it is not known.
+    smallest: fewest clients of a sum.
+    finite: whether an entry that is not a number, or is infinite, is refused in `arrays`.
     """
     arrays = arrays_of(content, "arrays", finite=finite)
     summed = arrays_of(content, "summed")
@@ -163,8 +181,8 @@ def update_of(
 def misfits(updates: Mapping[int, Update], clients: Sequence[int]) -> dict[int, BadAnswer]:
     """Return clients whose summed arrays do not fit those of the others, and why.
 
-    Most of those whom a sum is about decide; where they are no more than the others, the sender is
-    refused.
+    For each sum, the majority of the clients that it is about decides. Without a majority, all
+    clients that sent the sum are refused.
     """
     found: dict[int, BadAnswer] = {}
     everyone, names = tuple(clients), {name for each in updates.values() for name in each.summed}

@@ -82,7 +82,7 @@ class Job:
     mask_seed: int | None = None
 
     def __post_init__(self):
-        """Check that the job can run."""
+        """Turn a method that was given as a module into a `Method`."""
         object.__setattr__(self, "method", Method.of(self.method))
 
     @property
@@ -94,14 +94,15 @@ class Job:
     def secret(self) -> bool:
         """Whether all that touches rows is drawn from the operating system.
 
-        Nobody else can repeat that.
+        Nobody can repeat these draws.
         """
         return self.privacy.noise_seed is None
 
     def stream(self, *path: int | str) -> np.random.Generator:
-        """Return what a client draws from that is no noise.
+        """Return the generator for one place in the run.
 
-        Latent vectors, batches, conditions. In a release as secret as noise.
+        It gives the noise, and a client's other draws: latent vectors, batches, conditions. In a
+        release these other draws are as secret as noise.
 
         Rows meet these draws in order. Were they known, one row less would give every later row
         another draw, and the sum over rows would move by far more than one row does.
@@ -109,7 +110,11 @@ class Job:
         return np.random.default_rng() if self.secret else stream(self.seed, *path)
 
     def noise(self, *path: int | str) -> Noise | None:
-        """Return the noise of this place in the run; None without noise."""
+        """Return the noise of this place in the run.
+
+        The result is None without noise, and at the server if each client has a multiplier of its
+        own.
+        """
         if self.noise_multiplier is None:
             return None
         multiplier, own = self.noise_multiplier, path[0] == "client"
@@ -131,11 +136,14 @@ class Job:
         return Client(rows, index, num_clients, memory, size, self.privacy.shares(num_clients))
 
     def schedule(self) -> list[tuple[int, float]]:
-        """(draw, share of clients) of every round."""
+        """Return (draw, share of clients) of every round."""
         return list(self.method.schedule(self.domain, self.config))
 
     def participants(self, draw: int, share: float) -> list[int]:
-        """Draw the clients of a round, each with probability `share`; again if nobody is in it."""
+        """Draw the clients of a round, each with probability `share`.
+
+        If nobody is in it, the clients are drawn again. The same draw always has the same clients.
+        """
         if share >= 1:
             return list(range(self.num_clients))  # as would come out of any draw
         rng = stream(self.seed, "participants", draw)
@@ -147,8 +155,8 @@ class Job:
     def check(self, sent: Arrays, number: int) -> None:
         """Check that a client may be sent these arrays in this round.
 
-        Raises BadBroadcast, by what the client knows from its own copy of the job. No row has a
-        part in it.
+        Raises BadBroadcast if it may not, by what the client knows from its own copy of the job. No
+        row has a part in it. A method without `check_broadcast` checks nothing.
         """
         if self.method.check_broadcast is None:
             return
@@ -158,9 +166,10 @@ class Job:
             raise BadBroadcast() from error
 
     def answered(self, sent: Arrays, client: Client, number: int) -> Update:
-        """Return a client's update of a round to which it was sent these arrays, with its marks.
+        """Return a client's update of a round to which it was sent these arrays.
 
-        They were checked.
+        The arrays must have been checked before. The charges of the update are marked with its
+        round and client.
         """
         update = self.method.client_step(
             sent,
@@ -183,7 +192,7 @@ class Job:
     ) -> tuple[Arrays, list[Charge]]:
         """Return the server's state after a round of these updates, and what the round cost.
 
-        The charges of the clients, which have their marks already, and the server's own.
+        The cost is the charges of the clients, which are marked already, and the server's own.
         """
         state, own = self.method.server_step(
             state,
@@ -198,7 +207,7 @@ class Job:
 
 @dataclass
 class Outcome:
-    """Filled by the server app while it runs."""
+    """What a run leaves behind; the server app fills it while it runs."""
 
     state: Arrays = field(default_factory=dict)
     charges: list[Charge] = field(default_factory=list)
@@ -208,14 +217,14 @@ class Outcome:
     earlier: dict[str, int] = field(default_factory=dict)
 
     def bytes(self, direction: str) -> int:
-        """Return the bytes of all messages in a direction."""
+        """Return the bytes of all messages in a direction, 'up' or 'down'."""
         return sum(line["bytes"] for line in self.traffic if line["direction"] == direction)
 
 
 def pack(arrays: Arrays) -> ArrayRecord:
     """Return arrays as bytes in a Flower record.
 
-    Plain bytes, which take a tenth of the time of Flower's npy files.
+    The bytes are plain, which takes a tenth of the time of Flower's npy files.
     """
     return ArrayRecord(
         array_dict={
@@ -235,15 +244,15 @@ def client_app(
 ) -> ClientApp:
     """Return the ClientApp of a job.
 
-    `load_rows(index)` gives the encoded rows of client `index`, in its own process.
+    The app answers every round of the job's schedule once, with the clients that the schedule
+    draws, and nothing else, whatever the server asks: it first checks the request, then what was
+    sent, and only then looks at rows. What it sends has names, shapes and types that follow from
+    the job alone. Of an error the server learns only what `guarded` lets through. How long an
+    answer takes may depend on rows, and nothing here hides that.
 
-    It answers every round of the job's schedule once, with the clients that the schedule draws, and
-    nothing else, whatever the server asks: it first checks the request, then what was sent, and
-    only then looks at rows. What it sends has names, shapes and types that follow from the job
-    alone. Of an error the server learns that there was one (`guarded`). How long an answer takes
-    may depend on rows, and nothing here hides that.
+    load_rows: gives the encoded rows of the client with this index, in the client's own process.
     ledger: where this client keeps what it has answered and spent, over restarts, and what it is
-    willing to spend.
+        willing to spend.
     masks: of its secure sums; None: those of a simulation.
     """
     app = ClientApp()
@@ -330,14 +339,14 @@ def client_app(
 def check_request(
     schedule: list[list[int]], last: int, index: int, number: int, clients: list[int]
 ) -> None:
-    """Refuse what the schedule does not have.
+    """Raise Refused for a request that the schedule does not have.
 
-    So no server gets more out of a client than the plan has paid for.
+    So no server gets more out of a client than the plan has paid for. To answer a round twice is to
+    draw noise twice about the same rows. Other clients than planned mean another share of the
+    noise, and masks of a sum that might have only one member.
 
-    A round twice is two draws of noise about the same rows. Other clients than planned are another
-    share of the noise, and masks of a sum that might have one member only.
-    schedule: the clients of every round. last: the last round that this client answered, -1 before
-        the first.
+    schedule: the clients of every round.
+    last: the last round that this client answered, -1 before the first.
     """
     if not 0 <= number < len(schedule):
         raise Refused(
@@ -357,7 +366,8 @@ def check_request(
 def loaded(load: Callable[[], Answer]) -> Answer:
     """Return what a client reads from its own files.
 
-    Of rows that do not fit, others may know the column: that is so whatever they have sent.
+    Raises Refused for rows that do not fit their schema. Others may learn their column, but neither
+    value nor row; what others have sent has no part in it.
     """
     try:
         return load()
@@ -368,7 +378,11 @@ def loaded(load: Callable[[], Answer]) -> Answer:
 def guarded(
     answer: Callable[[Message, Context], Message], message: Message, context: Context
 ) -> Message:
-    """Return the answer; where it fails, what others may know of why."""
+    """Return the answer of a client.
+
+    If it fails, raise Refused with what others may know of the reason: the sentence of a Refused as
+    it is, and of any other error what `told` says.
+    """
     try:
         return answer(message, context)
     except Refused:
@@ -381,7 +395,8 @@ def guarded(
 def told(error: Exception) -> str:
     """Return what others may know of an error at a client.
 
-    The sentences that are written for them, or that there was one. Neither depends on rows.
+    It is the message of a Refused or BadBroadcast, which is written for them. Of any other error it
+    is only that the client cannot answer.
     """
     return str(error) if isinstance(error, Refused | BadBroadcast) else UNANSWERED
 
@@ -397,15 +412,16 @@ def server_app(
 ) -> ServerApp:
     """Return the ServerApp of a job.
 
-    It fills `outcome` and calls `after_round(round, all charges so far)`.
+    The app fills `outcome` and calls `after_round(round, all charges so far)`.
 
     masks: of the secure sums, as the clients have them; None: those of a simulation.
     timeout: seconds that clients have for an answer; None: as long as they take.
-    prove: looks at every reply of a client before it is read. before: called with client -> node
-        once all are there, before anything is asked of rows; it may refuse the run.
-    A client whose answer is missing or refused (`answers.py` has the codes) is out of the run,
-    which ends with a RuntimeError where the masks, or the noise that was made for all, cannot do
-    without it.
+    prove: looks at every reply of a client before it is read.
+    before: called with client -> node once all are there, before anything is asked of rows; it may
+        refuse the run.
+    A client whose answer is missing or refused (`answers.py` has the codes) is out of the run. The
+    run ends with a RuntimeError if the masks, or the noise that was made for all, cannot do without
+    it.
     """
     app = ServerApp()
     masks = job.simulated_masks if masks is None else masks
@@ -446,11 +462,13 @@ def server_app(
 def check_stated(
     stated: Mapping[int, Sequence[Charge]], charges: Sequence[Charge], number: int
 ) -> None:
-    """Check that no client says it has given more to secure sums than the statement would have.
+    """Raise RuntimeError if clients gave more to secure sums than the statement would say.
 
-    Raises RuntimeError.
+    A client gave more if it states a release more often than the run has charged it. Other noise
+    makes another release.
 
-    stated: of each client, over all rounds so far. charges: of the run so far.
+    stated: of each client, over all rounds so far.
+    charges: of the run so far.
     """
 
     def count(found: Iterable[Charge]) -> Counter:
@@ -471,7 +489,10 @@ def check_stated(
 
 @dataclass
 class Asking:
-    """The server's questions to clients of a run. gone: who is asked no more, and why."""
+    """The server's questions to clients of a run.
+
+    gone: the clients that are asked no more, and why.
+    """
 
     grid: Grid
     nodes: dict[int, int]
@@ -491,7 +512,7 @@ class Asking:
     ) -> list[Update]:
         """Return the clients' updates in order of their index.
 
-        RuntimeError where too few are left.
+        Raises RuntimeError if more clients are missing than the masks can do without.
         """
 
         def read(client: int, content: RecordDict) -> Update:
@@ -521,7 +542,7 @@ class Asking:
         return [updates[client] for client in sorted(updates)]
 
     def masks(self, number: int) -> Callable[..., dict[int, Arrays]]:
-        """As the masks ask, see `federation.masks.Ask`."""
+        """Return how the masks ask clients in this round, as `federation.masks.Ask`."""
 
         def ask(phase: str, questions: Mapping[int, Arrays], check: Check) -> dict[int, Arrays]:
             def read(client: int, content: RecordDict) -> Arrays:
@@ -545,7 +566,10 @@ class Asking:
         number: int,
         read: Callable[[int, RecordDict], Answer],
     ) -> dict[int, Answer]:
-        """Return what `read` makes of the answers, by client; a client that has none is gone."""
+        """Return what `read` makes of the answers, by client.
+
+        A client whose answer is missing or refused is left out and is asked no more.
+        """
         asked = [client for client in questions if client not in self.gone]
         messages = {
             client: Message(
@@ -582,14 +606,14 @@ class Asking:
         return found
 
     def refuse(self, number: int, client: int, why: BadAnswer) -> None:
-        """Note that a client's answer was refused, and why; it is gone."""
+        """Note that a client's answer was refused, and why; the client is asked no more."""
         self.gone[client] = why
         line = {"round": number, "client": client, "code": why.code, "why": why.why}
         self.outcome.refused.append(line)
 
     @contextmanager
     def refusing(self, number: int) -> Iterator[None]:
-        """End the run where masks cannot be agreed on or opened."""
+        """End the run with a RuntimeError if masks cannot be agreed on or opened."""
         try:
             yield
         except BadAnswer as error:
@@ -599,16 +623,22 @@ class Asking:
 
 
 def _is_reply(reply: Message, message: Message) -> bool:
-    """Whether an answer comes from the node that was asked; an error may be the SuperLink's."""
+    """Whether a reply answers this message.
+
+    An answer comes from the node that was asked. An error may come from the SuperLink, so it must
+    name the message.
+    """
     if reply.has_error():
         return reply.metadata.reply_to_message_id == message.metadata.message_id
     return reply.metadata.src_node_id == message.metadata.dst_node_id
 
 
 def _only(replies: list[Message], otherwise: str) -> Message:
-    """Return a client's one answer; BadAnswer where there is none, or more.
+    """Return a client's one answer.
 
-    otherwise: an error that is said of somebody who has not answered.
+    Raises BadAnswer if there is none, more than one, or an error.
+
+    otherwise: an error that names no client; it is the reason if there is no answer.
     """
     if not replies and otherwise:
         raise BadAnswer("failed", otherwise)
@@ -633,10 +663,10 @@ def public(state: Arrays) -> Arrays:
 def nodes_of_clients(
     grid: Grid, nodes: list[int], timeout: float | None = None, prove: Proof = lambda *_: None
 ) -> dict[int, int]:
-    """Client -> its node: each says which partition it holds, since node ids are in no order.
+    """Return client -> its node.
 
-    Raises RuntimeError where the nodes do not hold the partitions 0, 1, ... once each, and
-    BadAnswer where one cannot prove it.
+    Each node says which partition it holds, since node ids are in no order. Raises RuntimeError if
+    the nodes do not hold the partitions 0, 1, ... once each, and BadAnswer if one cannot prove it.
     """
     asked = [Message(RecordDict(), message_type=WHO, dst_node_id=node) for node in nodes]
     found = {}
@@ -655,7 +685,11 @@ def nodes_of_clients(
 
 
 def wait_for_nodes(grid: Grid, num_clients: int, timeout: float = MOST_WAIT) -> list[int]:
-    """Node ids once all clients are there: a start before that would drop clients silently."""
+    """Return the node ids once all clients are there.
+
+    To start before that would drop clients silently. Raises TimeoutError if they are not there in
+    time.
+    """
     end = time.monotonic() + timeout
     while len(nodes := sorted(grid.get_node_ids())) < num_clients:
         if time.monotonic() > end:
@@ -669,7 +703,7 @@ def wait_for_nodes(grid: Grid, num_clients: int, timeout: float = MOST_WAIT) -> 
 def _traffic(
     number: int, direction: str, records: Mapping[str, ArrayRecord], clients: Iterable[int]
 ) -> list[dict]:
-    """One line for each client and kind of content that holds any bytes."""
+    """Return one line for each client and kind of content that holds any bytes."""
     sizes = {kind: record.count_bytes() for kind, record in records.items()}
     return [
         {"round": number, "client": client, "direction": direction, "kind": kind, "bytes": size}
@@ -682,7 +716,7 @@ def _traffic(
 class LocalGrid(Grid):
     """Flower's Grid in this process.
 
-    Messages go straight to the ClientApp, exceptions come straight back.
+    Messages go straight to the ClientApp, and exceptions come straight back.
 
     Here the server is the developer who holds all rows, so an error comes as it is, not as what a
     client would send. Each client keeps one Context, so its memory lasts as it would at a
@@ -710,7 +744,7 @@ class LocalGrid(Grid):
 
     @property
     def run(self) -> Any:
-        """The run."""
+        """Not available here: it raises RuntimeError, as `set_run` does."""
         raise RuntimeError("the in-process grid has one run, which is always the same")
 
     def create_message(self, content, message_type, dst_node_id, group_id, ttl=None) -> Message:

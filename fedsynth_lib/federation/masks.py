@@ -18,18 +18,18 @@ Check = Callable[[int, Arrays], None]  # of a client's answer; raises BadAnswer
 class Ask(Protocol):
     """How the server asks clients in a phase of the masks: a question for each of them.
 
-    Gives the answers of those who gave one that `check` lets pass; nobody else is asked again.
+    A client without an answer, or with one that `check` does not let pass, is asked no more.
     """
 
     def __call__(
         self, phase: str, questions: Mapping[int, Arrays], check: Check
     ) -> dict[int, Arrays]:
-        """Ask clients in a phase; return their checked answers."""
+        """Ask clients in a phase; return the answers that `check` let pass, by client."""
         ...
 
 
 class Masks(Protocol):
-    """A client's part.
+    """A client's part in the masks of secure sums.
 
     secrets: what the client keeps over the rounds of a run; it never travels.
     """
@@ -47,7 +47,7 @@ class Masks(Protocol):
     ) -> Arrays:
         """Return integer arrays as uint64 arrays of which the server learns the sums alone.
 
-        Raises Refused where it would learn more.
+        Raises Refused if the server would learn more.
         """
         ...
 
@@ -56,16 +56,18 @@ class Masks(Protocol):
     ) -> Arrays:
         """Return the answer to a server that agrees on masks or opens a sum.
 
-        Raises Refused where it does not keep to the protocol.
+        Raises Refused if the server does not keep to the protocol.
         """
         ...
 
 
 class Opening(Protocol):
-    """The server's part.
+    """The server's part in the masks of secure sums.
 
-    absent: how many clients of a round it can do without. smallest: fewest clients of a sum.
-    finite: whether a client may send no number that is none; a simulation shows what comes of it.
+    absent: how many clients of a round it can do without.
+    smallest: fewest clients of a sum.
+    finite: whether an entry that is not a number, or is infinite, is refused. A simulation takes
+        it, to show what comes of it.
     """
 
     absent: int
@@ -73,7 +75,10 @@ class Opening(Protocol):
     finite: bool
 
     def agree(self, ask: Ask, run: int) -> None:
-        """Before the first round; BadAnswer where a client is missing."""
+        """Agree on masks before the first round.
+
+        Raises BadAnswer if a client is missing.
+        """
         ...
 
     def opened(
@@ -81,7 +86,7 @@ class Opening(Protocol):
     ) -> list[Update]:
         """Return updates whose summed arrays add up to the sums over the clients that answered.
 
-        BadAnswer where too few help to open them.
+        Raises BadAnswer if too few clients help to open them.
         """
         ...
 
@@ -106,7 +111,7 @@ class Simulated:
         groups: Mapping[str, Sequence[int]],
         secrets: Arrays,
     ) -> Arrays:
-        """Mask the arrays by `core/secure_sum.py`."""
+        """Mask the arrays as `core/secure_sum.py` does."""
         return secure_sum.mask(
             arrays, client=client, clients=clients, round=round, seed=self.seed, groups=groups
         )
@@ -118,10 +123,10 @@ class Simulated:
         raise Refused(f"client {client}: the masks of this run are simulated; there are no keys.")
 
     def agree(self, ask: Ask, run: int) -> None:
-        """Nothing to do: the seed is known."""
+        """Do nothing, since the seed is known."""
 
     def opened(
         self, updates: list[Update], *, clients: Sequence[int], round: int, ask: Ask
     ) -> list[Update]:
-        """As they are: masks cancel by themselves."""
+        """Return the updates as they are: masks cancel by themselves."""
         return updates

@@ -10,9 +10,10 @@ from types import SimpleNamespace
 
 @contextmanager
 def peak_memory(every: float = 0.02) -> Iterator[SimpleNamespace]:
-    """Measure what is resident at most beyond the start, at the end as `gib`.
+    """Measure the peak of resident memory beyond what was resident at the start, in GiB.
 
-    Looks at it `every` seconds. It is NaN in a browser, which has neither psutil nor threads.
+    The peak so far is `gib` of the namespace. It is measured every `every` seconds and once more at
+    the end. It is NaN in a browser, which has neither psutil nor threads.
     """
     if sys.platform == "emscripten":
         yield SimpleNamespace(gib=math.nan)

@@ -1,8 +1,8 @@
 """The rounds of a run by a method's verbs alone, in a fraction of the time of messages.
 
-For audits, which make thousands of runs, and to look at what a run keeps to itself. With the same
-draws they are those of the apps; a test says so of every method. Masks are left out: they cancel in
-the sums.
+They are for audits, which make thousands of runs, and to look at what a run keeps to itself. With
+the same draws they are equal to the rounds of the apps; a test compares them for every method.
+Masks are left out, because they cancel in the sums.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,10 +17,12 @@ from fedsynth_lib.federation.flower import Job, public
 
 
 class Round(NamedTuple):
-    """A round.
+    """What happened in one round.
 
-    What clients were sent, what the server got from each, its state afterwards with what it keeps
-    secret, and what the round cost.
+    sent: what clients were sent.
+    updates: what the server got from each client.
+    state: the server's state afterwards, with what it keeps secret.
+    charges: what the round cost.
     """
 
     sent: Arrays
@@ -30,7 +32,10 @@ class Round(NamedTuple):
 
 
 def run_rounds(job: Job, rows: Sequence[np.ndarray]) -> Iterator[Round]:
-    """One round after the other. rows: each client's encoded rows (num_rows, columns)."""
+    """Run one round after the other.
+
+    rows: each client's encoded rows (num_rows, columns).
+    """
     state = job.method.start(job.domain, config=job.config, rng=stream(job.seed, "start"))
     memories: list[Arrays] = [{} for _ in rows]
     for number, (draw, share) in enumerate(job.schedule()):
@@ -47,11 +52,14 @@ def run_rounds(job: Job, rows: Sequence[np.ndarray]) -> Iterator[Round]:
 
 
 def received(update: Update) -> Update:
-    """Return an update as its server gets it, without a wire and masks."""
+    """Return an update as its server gets it, but without a wire and masks."""
     summed = {name: secure_sum.whole(name, values) for name, values in update.summed.items()}
     return replace(update, arrays=copied(update.arrays), summed=summed)
 
 
 def copied(arrays: Arrays) -> Arrays:
-    """As they arrive on the other side of a wire: nobody can change the sender's."""
+    """Return copies, as arrays arrive on the other side of a wire.
+
+    Nobody can change the sender's arrays through them.
+    """
     return {name: np.array(values, order="C") for name, values in arrays.items()}

@@ -52,9 +52,10 @@ RUNTIMES: dict[str, Callable] = {"in_process": flower.run_in_process, "ray": flo
 
 
 def as_counted(method: Method, form: Form, config: Any) -> tuple[Schema, Any, Counted | None]:
-    """Return schema and settings of a method on a table of this form, and the way back.
+    """Return the schema and settings of a method on a table of this form, and the way back.
 
-    That is from its rows: gaps are a level of their own where the method counts.
+    A method that counts takes gaps as categories of the column itself. The way back leads from its
+    rows to the table's; it is None if the schema and settings stay as they are.
     """
     counted = Counted.of(form, method.encoder(form.schema, config))
     if counted is None:
@@ -159,7 +160,8 @@ def planned(
 ) -> tuple[flower.Job, Encoder]:
     """Plan a run: its job and the encoder of its rows, with noise calibrated to the budget.
 
-    All of `federated`, and all of its refusals, before a row is encoded.
+    This is the part of `federated` before a row is encoded. It raises the same errors for clients,
+    sizes, delta, budget and settings that do not fit.
     """
     checked_seed(seed)
     _check_parts(parts, len(table.frame), table.key, declared=sizes is not None)
@@ -181,9 +183,9 @@ def job_of(
     seed: int = 0,
     before: Sequence[Charge] = (),
 ) -> tuple[flower.Job, Encoder]:
-    """Plan a run as `planned` from what is public alone.
+    """Plan a run as `planned` does, but from what is public alone.
 
-    The schema, and the number of rows that each client is taken to have.
+    That is the schema, and the number of rows that each client is taken to have.
     """
     method = Method.of(method)
     config = method.Config() if config is None else config
@@ -224,9 +226,11 @@ def statement_of(
 ) -> dict:
     """Return the privacy statement of a finished run.
 
-    public_inputs: what is said of the schema. declared: whether the numbers of rows were, or were
-        counted (with noise, where `before` says so). adversary: where the method's own words, or
-        those of `core/statement.py`, do not fit the way in which it was run.
+    public_inputs: what is said of the schema.
+    declared: whether the numbers of rows were declared; else they were counted (with noise, if
+        `before` says so).
+    adversary: for a run to which neither the method's own words nor those of `core/statement.py`
+        fit.
     """
     method = job.method
     return statement(
@@ -243,7 +247,10 @@ def statement_of(
 
 
 def _audit_of(method: Method) -> Measured | None:
-    """Return what the committed audit says of a registered method, if of the code as it is now."""
+    """Return what the committed audit says of a registered method.
+
+    The result is None if the audit is not of the code as it is now.
+    """
     key = key_of(method)
     return measured(key, method) if key else None
 
@@ -252,7 +259,7 @@ PUBLIC = ("the schema: column names, declared ranges and categories", "the hyper
 
 
 def central(method: Method | ModuleType, table: Table, **options: Any) -> Run:
-    """One client that holds the whole table; options as for `federated`."""
+    """Train a method at one client that holds the whole table; options as for `federated`."""
     return federated(method, table, [np.arange(len(table.frame))], **options)
 
 
@@ -265,7 +272,10 @@ def local(
     sizes: Sequence[int] | None = None,
     **options: Any,
 ) -> list[Run]:
-    """Every client alone, each with the whole budget; one Run per client, in order."""
+    """Train a method at each client by itself, each with the whole budget.
+
+    Returns one Run per client, in order.
+    """
     checked_seed(seed)
     own = (
         [None] * len(parts)
@@ -303,12 +313,10 @@ def _size_input(declared: bool, before: Sequence[Charge]) -> str:
 
 
 def _read_from_rows(table: Table, privacy: Privacy) -> list[Charge]:
-    """Return the release that somebody's own table makes through ranges and categories.
+    """Return the release that somebody's own table makes by taking its schema from its rows.
 
-    Those which its schema takes from its rows.
-
-    Raises BadInput for noise that is fit for release: nothing would protect what such a schema
-    says.
+    The ranges and categories taken from rows are released without noise. Raises BadInput if the
+    noise is fit for release: nothing would protect what such a schema says.
     """
     names = ", ".join(table.schema.from_rows)
     if table.data != "own" or not names:
@@ -324,13 +332,17 @@ def _read_from_rows(table: Table, privacy: Privacy) -> list[Charge]:
 def declared_inputs(form: Form | None) -> list[str]:
     """Return what the statement of a private run says of the schema.
 
-    That it is public, all that it declares, and what becomes of rows that do not fit it.
+    It says that the schema is public, what it declares, and what becomes of rows that do not fit
+    it.
     """
     return [PUBLIC[0], *(form.public if form else ()), CLAMPED, STOPPED]
 
 
 def _schema_inputs(table: Table, privacy: Privacy) -> list[str]:
-    """Return what the statement says of the schema, and which of it the published rows show."""
+    """Return what the statement says of the schema.
+
+    It also says which ranges and categories are known from the published rows.
+    """
     names = ", ".join(table.schema.from_rows) if table.data != "own" else ""
     taken = [
         "ranges and categories known from a summary of the published rows, as if they were "
@@ -356,9 +368,10 @@ def noise_for(
 ) -> float | None:
     """Return the noise multiplier of a run.
 
-    Calibrated to the budget once for all rounds, or the given one if it fits.
+    It is calibrated to the budget once for all rounds, unless `privacy` gives one that fits.
 
-    client_rows: rows of each client. before: charges that the budget pays as well.
+    client_rows: rows of each client.
+    before: charges that the budget pays as well.
     Raises BudgetExceeded if the given multiplier is too small.
     """
 
@@ -373,7 +386,7 @@ def noise_for(
     }.values()
 
     def cost(rows: int, multiplier: float) -> float:
-        """By Renyi DP, which is quick, and enough to tell who pays most."""
+        """Return the cost by Renyi DP, which is quick, and enough to find who pays most."""
         return epsilon_of(plan(rows, multiplier), privacy.delta, privacy.relation, accountant="rdp")
 
     if privacy.noise_multiplier is not None:
@@ -411,7 +424,7 @@ def _promised(
 ) -> list[Profile]:
     """Return what the records of each client will pay.
 
-    `noise_for` found all of it to be within the budget.
+    All of it was found to be within the budget by `noise_for`.
     """
     own = multiplier if isinstance(multiplier, tuple) else (multiplier,) * len(sizes)
     plans = [
@@ -431,9 +444,9 @@ def _checked_sizes(sizes: Sequence[int], parts: Sequence[np.ndarray], name: str)
 
 
 def _check_parts(parts: Sequence[np.ndarray], num_rows: int, name: str, *, declared: bool) -> None:
-    """Check that clients are disjoint: parallel composition rests on it.
+    """Raise BadInput unless the clients are disjoint: parallel composition rests on it.
 
-    And that none of them is empty, but where their sizes are `declared`.
+    A client must not be empty either, unless sizes are `declared`.
     """
     for index, part in enumerate(parts):
         if len(part) and np.asarray(part).dtype.kind not in "iu":
@@ -459,9 +472,9 @@ __all__ = ["BudgetExceeded", "central", "client_seed", "federated", "local", "no
 
 
 def configured(method: Method, *levels: Mapping[str, Any] | None) -> Any:
-    """Return the method's settings, of several levels the later before the earlier.
+    """Return the method's settings; a later level overrides an earlier one.
 
-    Lists, as files have them, are tuples.
+    Lists, as files have them, become tuples.
     """
     own = {name: value for level in levels for name, value in (level or {}).items()}
     plain = {name: tuple(v) if isinstance(v, list) else v for name, v in own.items()}
@@ -469,7 +482,12 @@ def configured(method: Method, *levels: Mapping[str, Any] | None) -> Any:
 
 
 def guarantee(epsilon: float | None, delta: float, **options: Any) -> Privacy:
-    """Return the guarantee asked for; none where epsilon is infinite. options: of Privacy."""
+    """Return the guarantee that a reproduction asks for.
+
+    There is none, hence no noise, if epsilon is None or infinite.
+
+    options: of Privacy.
+    """
     if epsilon is None or np.isinf(epsilon):
         return Privacy()
     return Privacy(epsilon, delta, reproduction=True, **options)
