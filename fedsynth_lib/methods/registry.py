@@ -28,12 +28,12 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """As in statements and messages."""
+        """The name in statements and messages."""
         return self.source.rpartition(".")[2]
 
     @property
     def family(self) -> str:
-        """The folder that has its verbs."""
+        """The folder that has the method's verbs."""
         source = self.source
         while source in VARIANTS:
             source = VARIANTS[source].base

@@ -482,7 +482,10 @@ def _tables_charge(noise_multiplier: float, columns: int, long: int, config: Con
 
 
 def _scores_charge(noise_multiplier: float, columns: int, long: int, config: Config) -> Charge:
-    """One vector of pair scores that costs structure share / noise_multiplier, likewise."""
+    """Return the charge of one vector of pair scores.
+
+    It costs structure_share / noise_multiplier, or that part of what the fine counts leave.
+    """
     noise = noise_multiplier / (config.structure_share * _rest(long, config))
     return Charge(
         "association of every pair of columns",

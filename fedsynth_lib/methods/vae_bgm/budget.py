@@ -132,7 +132,7 @@ class Config:
 
     @property
     def epochs(self) -> int:
-        """Of one round."""
+        """How many epochs a network trains in one round."""
         return self.local_epochs * (self.training_rounds if self.technique == "isolated" else 1)
 
 
