@@ -28,12 +28,12 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """As in statements and messages."""
+        """The name in statements and messages."""
         return self.source.rpartition(".")[2]
 
     @property
     def family(self) -> str:
-        """The folder that has its verbs."""
+        """The folder that has the method's verbs."""
         source = self.source
         while source in VARIANTS:
             source = VARIANTS[source].base
@@ -54,26 +54,27 @@ REGISTRY: dict[str, Entry] = {
 
 
 class Methods(MutableMapping[str, Method]):
-    """Methods by key.
+    """All methods by key.
 
-    Those of REGISTRY, each loaded at its first use, and those that `register` added.
+    These are the methods of REGISTRY, each loaded at its first use, and those that `register`
+    added.
     """
 
     def __init__(self) -> None:
         self._registered: dict[str, Method] = {}
 
     def __getitem__(self, key: str) -> Method:
-        """Return a method, loaded where it was not used before."""
+        """Return the method with this key; its first use loads it."""
         if key in self._registered:
             return self._registered[key]
         return load(REGISTRY[key].source)
 
     def __setitem__(self, key: str, method: Method) -> None:
-        """Add a method."""
+        """Add a method under this key."""
         self._registered[key] = method
 
     def __delitem__(self, key: str) -> None:
-        """Remove a method that was added."""
+        """Remove a method that was added with `register`."""
         del self._registered[key]
 
     def __iter__(self) -> Iterator[str]:
@@ -85,7 +86,7 @@ class Methods(MutableMapping[str, Method]):
         return len(REGISTRY | self._registered)
 
     def __contains__(self, key: object) -> bool:  # Mapping's own would load it
-        """Whether there is a method of this key, without loading it."""
+        """Whether a method has this key; the method is not loaded."""
         return key in REGISTRY or key in self._registered
 
 

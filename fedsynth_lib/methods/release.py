@@ -18,9 +18,10 @@ FEW, BINS_OF_FEW = 2_000, 16
 
 
 def private_config(method: Method) -> Any:
-    """Return the method's defaults with everything protected and all clients in every round.
+    """Return the method's defaults, changed by those settings of PRIVATE that it has.
 
-    Everything that it releases.
+    All clients then take part in every round, and a Bayesian network learns its structure
+    privately. Raises BadInput for a method without noise.
     """
     config = method.Config()
     if not getattr(config, "private", True):
@@ -59,24 +60,24 @@ def fitting(config: Any, schema: Schema, num_rows: float, epsilon: float) -> Any
 
 
 def chooses_bins(config: Any) -> bool:
-    """Whether bins of these settings are private or equal as public numbers say.
+    """Whether public numbers decide if the bins of these settings are private or equal.
 
-    Of most methods nobody has measured from where on private bins pay (`BinSettings`).
+    For most methods nobody has measured from which size on private bins pay (`BinSettings`).
     """
     return getattr(config, "PRIVATE_BINS_FROM", None) is not None
 
 
 def settings(method: Method, schema: Schema, num_rows: float, epsilon: float) -> dict[str, Any]:
-    """Return what a release of so many rows has otherwise than the defaults, by name."""
+    """Return, by name, the settings of a release of so many rows that differ from the defaults."""
     usual = asdict(method.Config())
     chosen = asdict(fitting(private_config(method), schema, num_rows, epsilon))
     return {name: value for name, value in chosen.items() if value != usual[name]}
 
 
 def measured_together(state: Arrays, config: Any) -> list[tuple[int, ...]] | None:
-    """Return the groups of two columns and more that a finished run measured together.
+    """Return the groups of two or more columns that a finished run measured together.
 
-    None of a network, which learns from whole rows.
+    Returns None for a neural network, which learns from whole rows.
     """
     from fedsynth_lib.methods.marginals.marginal_state import tables_of
 

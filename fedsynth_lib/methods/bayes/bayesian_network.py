@@ -49,8 +49,8 @@ MAX_CELLS = 20_000_000  # of one joint table: more would neither fit in memory n
 class Config(BinSettings):
     """Settings of FedBN.
 
-    Defaults: the software's [T] and the protocol's resolutions; section 6 has the tuned values per
-    table.
+    Defaults marked [T] come from the public software that the work builds on, the others from the
+    protocol's resolutions. Section 6 of the protocol has the tuned values per table.
 
     bins: equal-width bins of a numeric column; "private" has bins that follow noisy counts
         (`marginals/private_bins.py`), for which the part `fine_share` of epsilon pays; what else
@@ -68,7 +68,7 @@ class Config(BinSettings):
     fine_share: float = 0.1
 
     def __post_init__(self):
-        """Check settings together."""
+        """Raise BadInput for settings that are out of range."""
         self.check_bins()
         if (
             self.degree < 1
@@ -89,21 +89,21 @@ class Config(BinSettings):
 
     @property
     def search_rounds(self) -> int:
-        """Rounds of the search at the clients."""
+        """How many rounds the clients search for a network."""
         return self.generations // self.interval
 
     @property
     def rounds(self) -> int:
-        """Rounds of a run.
+        """How many rounds a run has, without that of the fine counts.
 
-        Search rounds, the vote and the counts; with a private structure the pair scores and the
-        counts.
+        They are the search rounds, the vote and the counts. With a private structure they are the
+        pair scores and the counts.
         """
         return 2 if self.private_structure else self.search_rounds + 2
 
 
 def encoder(schema: Schema, config: Config) -> EqualWidthBins:
-    """Return equal-width bins of numeric columns."""
+    """Return the encoder, which puts numeric columns into equal-width bins."""
     return private_bins.encoder(schema, config.bins)
 
 
@@ -114,10 +114,11 @@ def schedule(domain: Domain, config: Config) -> list[tuple[int, float]]:
 
 
 def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config) -> list[Charge]:
-    """Return the charges of a run, which cost 1 / noise_multiplier in all.
+    """Return the charges of a run.
 
-    `d - k` noisy tables, the fine counts if any, and the pair scores if the structure is private.
-    Else what the search releases without noise.
+    The noisy releases together cost epsilon = 1 / noise_multiplier: `d - k` joint tables, the fine
+    counts if there are any, and the pair scores if the structure is private. If it is not private,
+    the plan also lists what the search releases without noise.
     """
     columns, long = len(domain.names), private_bins.long_in(domain, config)
     _check_degree(columns, config.degree)
@@ -165,10 +166,11 @@ def broadcast(state: Arrays, config: Config) -> Arrays:
 
 
 def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
-    """Check that networks are of the declared columns.
+    """Check that the networks in the state are valid for the declared columns.
 
-    None at first, then those of the last search round, and for the counts one, so that there are as
-    many tables as are paid for.
+    Before the first search round there are none; later there are those of the last search round.
+    For the counts there is exactly one, so that a client counts only as many tables as the plan
+    pays for.
     """
     d, k = len(domain.names), config.degree
     expected: dict[str, Any] = {"levels": np.array(domain.levels)}
@@ -215,9 +217,10 @@ def server_step(
     noise: Noise | None,
     rng: np.random.Generator,
 ) -> tuple[Arrays, list[Charge]]:
-    """Form bins, collect networks, pick the fittest, or turn noisy counts into conditionals.
+    """Form bins, collect networks, choose the network, or sum the noisy counts.
 
-    The fittest has the highest mean fitness.
+    The vote chooses the network with the highest mean fitness. With a private structure the server
+    searches for a network in the noisy sum of the pair scores.
     """
     stage = _stage(state, config)
     state = {**state, "round": state["round"] + 1}
@@ -282,9 +285,9 @@ def _stage(state: Arrays, config: Config) -> str:
 
 
 def _evolve(state: Arrays, client: Client, config: Config, rng: np.random.Generator) -> Update:
-    """Let the client's own population evolve for some generations; its best network leaves.
+    """Evolve the client's own population for some generations, and return its best network.
 
-    Algorithm 3.3, ClientUpdate.
+    Source: algorithm 3.3, ClientUpdate.
     """
     if "scores" not in client.memory:
         client.memory["scores"] = search.mutual_information(client.rows, state["levels"])
@@ -311,7 +314,7 @@ def _evolve(state: Arrays, client: Client, config: Config, rng: np.random.Genera
 def _vote(state: Arrays, client: Client) -> Update:
     """Return the fitness of every received network on the client's own rows.
 
-    Algorithm 3.3, ClientEvaluate.
+    Source: algorithm 3.3, ClientEvaluate.
     """
     networks = search.Population(state["orders"], state["candidates"])
     fitness = search.fitness(networks, client.memory["scores"])
@@ -330,9 +333,10 @@ def _search_alone(
 
 
 def _count_fine(state: Arrays, client: Client, config: Config, noise: Noise | None) -> Update:
-    """Return the client's fine counts with its share of the noise; only the sum is seen.
+    """Return the client's fine counts with its share of the noise.
 
-    One more row raises one count of each long column by 1.
+    The server sees only their sum over clients. One more row raises one count of each long column
+    by 1.
     """
     counts = private_bins.fine_counts(state, client.rows)
     charge = _released(noise, _fine_charge, state, config)
@@ -346,10 +350,11 @@ def _count_fine(state: Arrays, client: Client, config: Config, noise: Noise | No
 def _release_scores(state: Arrays, client: Client, config: Config, noise: Noise | None) -> Update:
     """Return the client's pair dependences, rounded, with its share of discrete Laplace noise.
 
-    Only the sum is seen.
+    The server sees only their sum over clients.
 
-    Sensitivity: floor(x + 1/2) keeps a move below 2 at an integer of at most 2 for each of the
-    d (d - 1) / 2 pairs, hence d (d - 1) in L1, which the scale is a multiple of.
+    Sensitivity: one more row moves a dependence by less than 2, so its rounded value moves by at
+    most 2. Over the d (d - 1) / 2 pairs this adds up to d (d - 1) in L1, and the scale of the noise
+    is a multiple of that.
     """
     columns = len(state["levels"])
     above = np.triu_indices(columns, 1)
@@ -385,7 +390,7 @@ def _cell(rows: np.ndarray, columns: tuple[int, ...], levels: np.ndarray) -> np.
 def _count(state: Arrays, client: Client, config: Config, noise: Noise | None) -> Update:
     """Return joint counts of every column with its parents, with the client's share of the noise.
 
-    Only sums are seen.
+    The server sees only their sums over clients.
 
     Sensitivity: one more row raises one cell of each table by 1, so a table moves by 1 in L1. The
     published scale 2 (d - k) / epsilon bounds the replacement of a row, which moves two cells.
@@ -409,7 +414,7 @@ def _count(state: Arrays, client: Client, config: Config, noise: Noise | None) -
 def conditionals(state: Arrays, config: Config) -> list[tuple[int, tuple[int, ...], np.ndarray]]:
     """Return (column, parents, P(column | parents)) in network order.
 
-    The probabilities have the shape (parent cells, levels). Algorithm 3.2.
+    The probabilities have the shape (parent cells, levels). Source: algorithm 3.2.
 
     Negative counts become 0. The first k columns are read from the table of place k. A combination
     of parents that was never seen gets a uniform distribution.
@@ -438,9 +443,9 @@ def _normalise(counts: np.ndarray) -> np.ndarray:
 
 
 def to_pgmpy(state: Arrays, config: Config, names: tuple[str, ...]):
-    """Return the learned network as a pgmpy DiscreteBayesianNetwork, checked by it.
+    """Return the learned network as a pgmpy DiscreteBayesianNetwork.
 
-    Levels are its state numbers.
+    pgmpy checks the network. Its state numbers are the levels.
     """
     from pgmpy.factors.discrete import TabularCPD
     from pgmpy.models import DiscreteBayesianNetwork
@@ -460,15 +465,15 @@ def to_pgmpy(state: Arrays, config: Config, names: tuple[str, ...]):
 
 
 def _rest(long: int, config: Config) -> float:
-    """Return what fine counts leave of epsilon."""
+    """Return the share of epsilon that the fine counts leave."""
     return 1 - config.fine_share if long else 1.0
 
 
 def _tables_charge(noise_multiplier: float, columns: int, long: int, config: Config) -> Charge:
-    """Return the charge of d - k tables.
+    """Return the charge of the d - k joint tables.
 
-    Together they cost (1 - structure share) / noise_multiplier, of what fine counts of so many long
-    columns leave.
+    Together they cost 1 / noise_multiplier, less the part `structure_share` if the structure is
+    private. If there are long columns, both come out of what their fine counts leave.
     """
     tables = columns - config.degree
     share = 1 - config.structure_share if config.private_structure else 1
@@ -477,7 +482,10 @@ def _tables_charge(noise_multiplier: float, columns: int, long: int, config: Con
 
 
 def _scores_charge(noise_multiplier: float, columns: int, long: int, config: Config) -> Charge:
-    """One vector of pair scores that costs structure share / noise_multiplier, likewise."""
+    """Return the charge of one vector of pair scores.
+
+    It costs structure_share / noise_multiplier, or that part of what the fine counts leave.
+    """
     noise = noise_multiplier / (config.structure_share * _rest(long, config))
     return Charge(
         "association of every pair of columns",
@@ -496,7 +504,7 @@ def _fine_charge(noise_multiplier: float, columns: int, long: int, config: Confi
 def _released(
     noise: Noise | None, charge: Callable[..., Charge], state: Arrays, config: Config
 ) -> Charge:
-    """Return the charge of a summed release: as planned with noise, unprotected without."""
+    """Return the charge of a summed release: the planned one with noise, unprotected without."""
     multiplier = noise.multiplier if noise else 1.0
     planned = charge(multiplier, len(state["levels"]), len(private_bins.long_of(state)), config)
     return planned if noise else Charge(planned.what, "unprotected")

@@ -22,7 +22,7 @@ MANY_LEVELS = 4_000  # of all columns together, beyond which no matrix of all pa
 
 
 class Population(NamedTuple):
-    """Individuals: orders (N, d) and candidates (N, d, k)."""
+    """Individuals of a genetic search."""
 
     orders: np.ndarray  # (N, d) column at each place
     candidates: np.ndarray  # (N, d, k) candidate parents of each column
@@ -33,16 +33,16 @@ class Population(NamedTuple):
 
 
 def join(*populations: Population) -> Population:
-    """Join populations."""
+    """Return all individuals of these populations as one population."""
     return Population(*(np.concatenate(arrays) for arrays in zip(*populations, strict=True)))
 
 
 def random_population(
     size: int, num_columns: int, degree: int, *, rng: np.random.Generator
 ) -> Population:
-    """Draw uniform orderings, and k different candidates for every column.
+    """Draw uniform orderings, and k different candidate parents for every column.
 
-    None is the child itself.
+    A column is never its own candidate.
     """
     orders = rng.random((size, num_columns)).argsort(axis=1)
     keys = rng.random((size, num_columns, num_columns))
@@ -52,9 +52,9 @@ def random_population(
 
 
 def are_networks(population: Population) -> bool:
-    """Whether every ordering has each column once, and each column different candidates.
+    """Whether all orderings and candidates are valid.
 
-    None of which is itself.
+    An ordering has each column once. A column has different candidates, and is not one of them.
     """
     orders, candidates = population
     columns = np.arange(orders.shape[1])
@@ -129,9 +129,10 @@ def best(population: Population, scores: np.ndarray) -> Population:
 
 
 def _children(parents: Population, count: int, rng: np.random.Generator) -> Population:
-    """Return children.
+    """Return so many children of these parents.
 
-    Each is a parent, with probability 1/d crossed with another, then order flip, then swap.
+    Each child starts as a copy of a random parent. With probability 1/d it is crossed with another
+    parent. Then `_order_flip` changes its ordering and `_swap` its candidates.
     """
     num_parents, num_columns = parents.orders.shape
     count = max(count, 0)
@@ -162,10 +163,10 @@ def _order_flip(orders: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _swap(orders: np.ndarray, candidates: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Repair, then mutate.
+    """Repair the candidates, then mutate them.
 
-    Candidates that do not precede their child are replaced by free preceding columns, then every
-    candidate is with probability 1/d, in both cases where a column is free.
+    First a free preceding column replaces each candidate that does not precede its child. Then one
+    replaces every candidate with probability 1/d. Where no column is free, a candidate stays.
     """
     count, num_columns, degree = candidates.shape
     candidates = candidates.copy()
@@ -193,9 +194,9 @@ def _swap(orders: np.ndarray, candidates: np.ndarray, rng: np.random.Generator) 
 
 
 def pair_counts(rows: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Count all pairs of columns in one product.
+    """Count the levels of all pairs of columns in one product of matrices.
 
-    (sum of levels, sum of levels), float64.
+    Shape: (sum of levels, sum of levels), float64.
     """
     offsets = np.concatenate([[0], np.cumsum(levels)])
     total = np.zeros((offsets[-1], offsets[-1]))
@@ -216,10 +217,10 @@ def _blocks(matrix: np.ndarray, levels: np.ndarray) -> np.ndarray:
 def _occupied(
     rows: np.ndarray, levels: np.ndarray
 ) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
-    """Yield the cells of each pair that some row is in.
+    """Yield, for each pair of columns, the cells that at least one row is in.
 
-    (column, other column, counts, what they would be if both were independent): memory follows the
-    rows, not the levels.
+    Each item is (column, other column, counts, counts expected if the two were independent). Memory
+    grows with the rows and not with the levels.
     """
     single = [np.bincount(rows[:, i], minlength=levels[i]) for i in range(len(levels))]
     for i, j in combinations(range(len(levels)), 2):

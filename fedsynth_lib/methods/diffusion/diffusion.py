@@ -31,7 +31,7 @@ class Schedule:
 
     @cached_property
     def betas(self) -> Tensor:
-        """Variance of the noise of each step."""
+        """Variance of the noise that each step adds."""
         factor = 1000 / self.steps if self.rescaled else 1.0
         return torch.linspace(self.first * factor, min(self.last * factor, 0.999), self.steps)
 
@@ -41,9 +41,9 @@ class Schedule:
         return torch.cumprod(1 - self.betas.double(), dim=0).float()
 
     def noised(self, rows: Tensor, times: Tensor, noise: Tensor) -> Tensor:
-        """Return rows (rows, width) after so many steps, by `noise` of the same shape.
+        """Return rows (rows, width) at the steps `times`, made from `noise` of the same shape.
 
-        Equation 1 in closed form.
+        Source: equation 1 in closed form.
         """
         kept = self.kept.to(rows.device)[times][:, None]
         return kept.sqrt() * rows + (1 - kept).sqrt() * noise
@@ -54,7 +54,7 @@ class Schedule:
     ) -> Tensor:
         """Walk pure noise (rows, width) back to step 0.
 
-        Equation 2; no noise is added in the last step.
+        Source: equation 2. The last step adds no noise.
 
         predict: rows and their step -> the noise in them. taken: fewer steps, spread evenly, each
             doing the work of those it stands for.
@@ -72,9 +72,9 @@ class Schedule:
 
 
 class Denoiser(nn.Module):
-    """Predicts the noise in rows at a step.
+    """The network that predicts the noise in rows at a step.
 
-    All parameters sit in linear layers, as private training needs.
+    All its parameters are in linear layers, as private training needs.
 
     width: of a row. hidden: widths of the layers. inner: of the space in which row and time meet.
     """

@@ -111,7 +111,7 @@ class Config:
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
     def __post_init__(self):
-        """Check settings together."""
+        """Raise BadInput for settings that are out of range."""
         for name in (
             "training_rounds",
             "local_updates",
@@ -150,17 +150,17 @@ class Config:
 
     @property
     def encoding_rounds(self) -> int:
-        """Rounds in which clients agree on quantile maps."""
+        """How many rounds the clients need to agree on quantile maps."""
         return int(self.encoding != "declared")
 
     @property
     def rounds(self) -> int:
-        """Rounds of a run."""
+        """How many rounds a run has."""
         return self.encoding_rounds + self.training_rounds
 
     @property
     def schedule(self) -> Schedule:
-        """The schedule of the diffusion."""
+        """The noise levels of the diffusion."""
         return Schedule(self.steps, self.first_beta, self.last_beta, self.rescaled)
 
 
@@ -168,14 +168,14 @@ AS_PUBLISHED = {"encoding": "pooled"}
 
 
 def encoder(schema: Schema, config: Config) -> UnitRange:
-    """Return places in the declared range, and codes."""
+    """Return the encoder: places in the declared range for numbers, codes for categories."""
     return UnitRange(schema)
 
 
 def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config) -> list[Charge]:
-    """Return the charges: the histograms, and the noisy sums of gradients of all steps.
+    """Return the charges of the histograms and of the noisy sums of gradients.
 
-    In all rounds.
+    The sums are those of all steps in all rounds.
     """
     steps = config.training_rounds * config.local_updates
     columns = domain.levels.count(0)
@@ -186,9 +186,10 @@ def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config)
 
 
 def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
-    """Return the levels of columns, an untrained network, and its frozen embeddings.
+    """Return the first state: declared levels, an untrained network, and its frozen embeddings.
 
-    Levels are 0 for numbers.
+    A numeric column has the level 0. The quantile maps start as those of the declared ranges. No
+    row has been read yet.
     """
     levels, device = np.array(domain.levels), torch.device("cpu")
     with weights.seeded(rng, device):
@@ -205,9 +206,9 @@ def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
 
 
 def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
-    """Check places of the quantiles, and the size of the network.
+    """Check the quantiles and the size of the network.
 
-    Places are in the declared ranges; the size is what the declared columns make.
+    Quantiles must be places in the declared ranges. The declared columns determine the size.
     """
     expected: dict[str, np.ndarray | Values] = {
         name: Values(values.dtype, values.shape, finite=False)
@@ -267,9 +268,9 @@ def client_step(
 
 
 def learning_rate(step: int, total: int, config: Config) -> float:
-    """Return Adam's rate at a step, from 0, of so many.
+    """Return Adam's learning rate at step `step`, counted from 0, of `total` steps.
 
-    Loshchilov and Hutter 2017, equation 5, one period.
+    Source: Loshchilov and Hutter 2017, equation 5, with one period.
     """
     if config.decay == "none":
         return config.learning_rate
@@ -283,9 +284,10 @@ def server_step(
     noise: Noise | None,
     rng: np.random.Generator,
 ) -> tuple[Arrays, list[Charge]]:
-    """Put the quantile maps together, then move to, or towards, the clients' average.
+    """Put the quantile maps together, or update the network.
 
-    Weighted by rows.
+    The network moves to, or towards, the average of the clients' networks, which is weighted by
+    their rows.
     """
     number = int(state["round"])
     kept = {**state, "round": np.array(number + 1)}
@@ -319,8 +321,9 @@ def broadcast(state: Arrays, config: Config) -> Arrays:
 def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generator) -> np.ndarray:
     """Draw rows (num_rows, columns).
 
-    Normal noise walked back, numbers through their quantile maps, nearest categories. What a
-    diverged network leaves undefined is 0 there, with a warning.
+    The network walks normal noise back to vectors. Quantile maps turn their first entries into
+    numbers, and the nearest embeddings turn the others into categories. What a diverged network
+    leaves undefined is set to 0 in the vectors, with a warning.
     """
     device, levels = weights.device_of(config.device), state["levels"]
     columns = int((levels == 0).sum())
@@ -351,7 +354,7 @@ def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generato
 
 
 def trained(state: Arrays, config: Config, device: torch.device | None = None) -> Network:
-    """Return the network of a state."""
+    """Return the network with the parameters of a state."""
     network = _untrained(state["levels"], config)
     if "embeddings" in state:
         weights.load(network.embeddings, state["embeddings"])
@@ -374,7 +377,7 @@ def _trained_part(network: Network, config: Config) -> nn.Module:
 
 
 def _gradients(noise_multiplier: float, num_rows: int, config: Config, steps: int) -> Charge:
-    """Return the charge of `steps` sums of clipped gradients with noise.
+    """Return the charge of `steps` noisy sums of clipped gradients.
 
     One row more or less moves a sum by at most `clip`.
     """
@@ -389,9 +392,10 @@ def _gradients(noise_multiplier: float, num_rows: int, config: Config, steps: in
 
 
 def _batches(rows: int, size: int, config: Config, noise: Noise | None, rng: np.random.Generator):
-    """Yield row positions of every step.
+    """Yield the row positions of every step.
 
-    By Poisson sampling in a private run, at the rate for the declared size; else so many.
+    A private run draws them by Poisson sampling, at the rate for the declared number of rows. Other
+    runs draw a batch of fixed size.
     """
     if noise is not None:
         yield from poisson_batches(rows, rate(size, config), config.local_updates, rng=noise.rng)

@@ -1,6 +1,7 @@
 """FinDiff's network.
 
-Embeddings of categories, and the denoiser of the space that they make with normal scores.
+It has embeddings of categories, and the denoiser. Together with the normal scores of numbers, the
+embeddings make the space in which the denoiser works.
 """
 
 from collections.abc import Sequence
@@ -49,9 +50,9 @@ class Network(nn.Module):
         return torch.cat(parts, dim=1)
 
     def nearest(self, vectors: Tensor) -> Tensor:
-        """Return the category of every column whose embedding is nearest.
+        """Return, for every categorical column, the category with the nearest embedding.
 
-        (rows, categorical columns).
+        Shape: (rows, categorical columns).
         """
         places = vectors.split([layer.out_features for layer in self.embeddings], dim=1)
         found = [
@@ -61,9 +62,9 @@ class Network(nn.Module):
         return torch.stack(found, dim=1) if found else vectors.new_zeros(len(vectors), 0).long()
 
     def losses(self, rows: Tensor, schedule: Schedule) -> Tensor:
-        """Return the mean squared error of the predicted noise in rows of `vectors`, (rows,).
+        """Return the mean squared error of the predicted noise in each row, (rows,).
 
-        Equation 3.
+        rows: as `vectors` returns them. Source: equation 3.
         """
         times = torch.randint(
             1, schedule.steps, (len(rows),), device=rows.device

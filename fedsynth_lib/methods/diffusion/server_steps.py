@@ -1,7 +1,7 @@
 """How a server moves the shared parameters towards the clients' average.
 
-Source: Reddi et al. 2021, algorithm 2. Tested equal to Flower's strategies of the same names;
-written out because a method's state must travel and resume.
+Source: Reddi et al. 2021, algorithm 2. The tests compare it with Flower's strategies of the same
+names. It is written out because a method's state must travel and resume.
 """
 
 from typing import Literal
@@ -27,7 +27,7 @@ def moved(
 ) -> tuple[np.ndarray, Arrays]:
     """Return the next parameters, and the moments to keep.
 
-    None for FedAvg and FedProx, whose server averages.
+    FedAvg and FedProx keep no moments, because their server takes the average.
 
     rate: of the server. first, second: decay of the moments. tau: added to the root of the second
         one.

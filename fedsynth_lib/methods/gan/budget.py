@@ -18,7 +18,7 @@ HISTOGRAMS = "histograms of the columns"
 class Settings:
     """CTGAN's own values; every method of the family changes some.
 
-    Xu et al. 2019, section 5 and its code.
+    Source: Xu et al. 2019, section 5, and its code.
 
     training_rounds, local_epochs: an epoch is max(1, rows // batch) steps of the generator.
     pac: rows that are judged together; it must divide the batch. critic_steps: of the
@@ -88,20 +88,20 @@ class Settings:
 
     @property
     def encoding_rounds(self) -> int:
-        """Rounds in which clients agree on an encoding."""
+        """How many rounds the clients need to agree on an encoding."""
         return self.mixture_rounds if self.encoding == "federated" else 1
 
     @property
     def asks_for_conditions(self) -> bool:
         """Whether the server has to ask clients for conditions to sample with.
 
-        leitner2023, section 4.2.3.
+        Source: leitner2023, section 4.2.3.
         """
         return self.sampling == "by_condition" and self.weighting == "size"
 
     @property
     def rounds(self) -> int:
-        """Rounds of a run."""
+        """How many rounds a run has at most."""
         return self.encoding_rounds + self.training_rounds + self.asks_for_conditions
 
 
@@ -155,7 +155,8 @@ def rate(num_rows: int, config: Settings) -> float:
 def steps_per_round(num_rows: int, config: Settings) -> int:
     """Return the steps of the discriminator in one round.
 
-    leitner2023, algorithm 4.2, line 1, times its local epochs.
+    They are those of leitner2023, algorithm 4.2, line 1, times the local epochs. If the server
+    trains the generator, a client makes `critic_steps` steps.
     """
     if config.generator_at == "server":
         return config.critic_steps
@@ -167,7 +168,8 @@ def total_steps(
 ) -> int:
     """Return the private steps of a client over all rounds.
 
-    Of the schedule, or as many as the budget to stop at allows (by RDP).
+    They are the steps of the schedule, or fewer if the budget to stop at allows only that many (by
+    RDP).
 
     Raises BadInput where that budget does not allow a single step.
     """
@@ -220,7 +222,7 @@ def histogram_charges(
 
 
 def gradient_charge(noise_multiplier: float, num_rows: int, config: Settings, steps: int) -> Charge:
-    """Return the charge of `steps` sums of clipped gradients with noise (DP-SGD).
+    """Return the charge of `steps` noisy sums of clipped gradients (DP-SGD).
 
     One record moves a sum by at most `clip`.
     """

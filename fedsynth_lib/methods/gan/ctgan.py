@@ -77,7 +77,7 @@ def schedule(domain: Domain, config: Settings) -> list[tuple[int, float]]:
 
 
 def start(domain: Domain, config: Settings, rng: np.random.Generator) -> Arrays:
-    """Return nothing but the levels of columns, 0 for numbers.
+    """Return the first state, which knows the levels of columns (0 for numbers) and no row.
 
     Raises BadInput for settings that cannot work together.
     """
@@ -95,10 +95,10 @@ def start(domain: Domain, config: Settings, rng: np.random.Generator) -> Arrays:
 
 
 def check_broadcast(state: Arrays, domain: Domain, config: Settings, round: int) -> None:
-    """Check the stage that the round is due for.
+    """Check that the state has what the stage of this round needs.
 
-    An encoding once there is one, then networks of the size that it makes; conditions are asked for
-    only where the settings do.
+    After the first round there is an encoding, and in training there are networks of the size that
+    this encoding makes. The server may ask for conditions only if the settings say so.
     """
     own, encoded = start(domain, config, np.random.default_rng(0)), round > 0
     trained = round >= config.encoding_rounds
@@ -222,9 +222,9 @@ def broadcast(state: Arrays, config: Settings) -> Arrays:
 
 
 def sample(state: Arrays, num_rows: int, config: Settings, rng: np.random.Generator) -> np.ndarray:
-    """Draw rows (num_rows, columns) from conditions by the frequencies in `counts`.
+    """Draw rows (num_rows, columns) for conditions drawn by the frequencies in `counts`.
 
-    In generator batches of full size.
+    The generator makes whole batches, and the surplus is dropped.
     """
     layout, device, levels = layout_of(state), device_of(config.device), state["levels"]
     batches = []
@@ -250,7 +250,7 @@ def sample(state: Arrays, num_rows: int, config: Settings, rng: np.random.Genera
 
 
 def _spent(num_rows: int, config: Settings, noise: Noise | None, steps: int) -> list[Charge]:
-    """Return what a round of training costs the client's records."""
+    """Return the charges of a round of training for the client's records."""
     if noise is None or not config.private:
         return [Charge(PARAMETERS, "unprotected")]
     by_condition = (
@@ -260,9 +260,10 @@ def _spent(num_rows: int, config: Settings, noise: Noise | None, steps: int) -> 
 
 
 def _conditions(state: Arrays, client: Client, rng: np.random.Generator) -> Update:
-    """Draw as many conditions as the client has rows.
+    """Draw as many conditions as the client has rows, without protection.
 
-    A discrete column evenly, a category by its raw frequency.
+    A condition names a discrete column, each with the same probability, and one of its categories,
+    by its raw frequency.
     """
     codes = codes_of(client.rows, state["levels"])
     column = rng.integers(max(codes.shape[1], 1), size=len(codes))
@@ -282,9 +283,10 @@ def _counted(state: Arrays, updates: list[Update]) -> np.ndarray:
 
 
 def _averaged(state: Arrays, updates: list[Update]) -> Arrays:
-    """Average both networks, clients weighted by their rows or by the weights in the state.
+    """Return the average of both networks over the clients.
 
-    leitner2023, algorithm 4.3.
+    Clients are weighted by their rows (leitner2023, algorithm 4.3), or by `client_weights` if the
+    state has them.
     """
     similar = None
     if "client_weights" in state:
@@ -295,7 +297,8 @@ def _averaged(state: Arrays, updates: list[Update]) -> Arrays:
 def _initial(state: Arrays, config: Settings, rng: np.random.Generator) -> Arrays:
     """Return both networks before training.
 
-    See `Settings.start_from_marginals`: Gumbel softmax of log p draws with p.
+    With `start_from_marginals` the last biases of the generator are the logarithms of the shares,
+    because a Gumbel softmax of log p draws with p.
     """
     device, layout = torch.device("cpu"), layout_of(state)
     with seeded(rng, device):
@@ -318,7 +321,7 @@ def _initial(state: Arrays, config: Settings, rng: np.random.Generator) -> Array
 def _server_generator(state: Arrays, config: Settings, rng: np.random.Generator) -> Arrays:
     """Make one step of the generator against the averaged discriminator.
 
-    maddock2024: the server trains the generator.
+    Source: maddock2024, where the server trains the generator.
     """
     layout, device = layout_of(state), device_of(config.device)
     with seeded(rng, device):

@@ -69,10 +69,7 @@ def client_encoding(
 def server_encoding(
     state: Arrays, updates: Sequence[Update], config: Settings, rng: np.random.Generator
 ) -> Arrays:
-    """Return the state with the clients' contributions put together.
-
-    `encoded` is true once the encoding is made.
-    """
+    """Return the state with the clients' contributions to the encoding put together."""
     parts = [update.arrays for update in updates]
     sizes = np.array([update.num_rows for update in updates])
     state = {**state, "round": state["round"] + 1}
@@ -138,7 +135,7 @@ def similarity_weights(
 
 
 def layout_of(state: Arrays) -> Layout:
-    """Return where the parts of an encoded row are."""
+    """Return the layout of an encoded row."""
     present = (
         np.split(state["present"], _ends(state["levels"])) if (state["levels"] > 0).any() else []
     )
@@ -156,7 +153,7 @@ def compact(codes: np.ndarray, state: Arrays) -> np.ndarray:
 
 
 def declared(codes: np.ndarray, state: Arrays) -> np.ndarray:
-    """Return declared codes of compact ones, the inverse of `compact`."""
+    """Return the declared codes of compact ones; this is the inverse of `compact`."""
     first = _starts(state["levels"])
     before = np.cumsum(state["present"])[first] - state["present"][first]
     return np.flatnonzero(state["present"])[codes + before] - first
@@ -177,7 +174,7 @@ def encode_numbers(
 
 
 def decode_numbers(chosen: np.ndarray, distance: np.ndarray, state: Arrays) -> np.ndarray:
-    """Return the numbers in [0, 1], about, that have these modes and distances."""
+    """Return the numbers that have these modes and distances; they are about in [0, 1]."""
     triples = zip(chosen.T, distance.T, unstacked(state), strict=True)
     return (
         np.stack([modes.restore(*triple) for triple in triples], axis=1)
@@ -215,7 +212,10 @@ def stacked(mixtures: Sequence[Mixture], modes_each: int | None = None) -> Array
 
 
 def stacked_values(columns: int, modes_each: int) -> dict[str, Values]:
-    """Return what a client takes for mixtures of so many columns, see `check_mixtures`."""
+    """Return which arrays a client accepts as the mixtures of so many columns.
+
+    `check_mixtures` checks what these limits do not say.
+    """
     shape = (columns, modes_each)
     return {
         "weights": Values(np.float64, shape, 0, 1),
@@ -230,7 +230,7 @@ def check_mixtures(arrays: Arrays) -> None:
 
 
 def unstacked(arrays: Arrays) -> list[Mixture]:
-    """Return the mixtures in arrays of a state."""
+    """Return the mixtures that the arrays of a state hold, one for each column."""
     kept = arrays["weights"] > 0
     return [
         Mixture(*(arrays[name][j, keep] for name in ("weights", "means", "deviations")))
@@ -270,7 +270,7 @@ def _fit(
 
 
 def variational(values: np.ndarray, config: Settings, rng: np.random.Generator) -> Mixture:
-    """Fit a variational mixture by these settings."""
+    """Fit a variational mixture with the number of modes in the settings."""
     options = {"least_weight": LEAST_WEIGHT, "floor": FLOOR, "seed": int(rng.integers(2**31))}
     return modes.fit_variational(values, modes=config.modes, **options)
 
@@ -278,10 +278,13 @@ def variational(values: np.ndarray, config: Settings, rng: np.random.Generator) 
 def _histograms(
     client: Client, state: Arrays, config: Settings, noise: Noise | None
 ) -> tuple[Arrays, list[Charge]]:
-    """Count categories, and numbers in bins where the encoding is private, with Gaussian noise.
+    """Return the client's histograms and their charges.
 
-    One more row raises one cell of every column by 1, so the L2 sensitivity is the root of the
-    number of columns.
+    They count categories and, if the encoding is private, numbers in bins. `noise` adds Gaussian
+    noise; without it they are unprotected.
+
+    One more row raises one cell of every counted column by 1, so the L2 sensitivity is the root of
+    the number of columns.
     """
     rows, levels = client.rows, state["levels"]
     parts = [category_counts(codes_of(rows, levels), levels).astype(float)]
@@ -309,9 +312,9 @@ def _histograms(
 
 
 def from_histogram(counts: np.ndarray, spread: float, rng: np.random.Generator) -> Mixture:
-    """Fit a mixture to the middles of bins with their counts.
+    """Fit a mixture to the middles of bins, weighted by their counts.
 
-    Evenly where no bin stands out of the noise.
+    If no bin stands out of the noise, all bins weigh the same.
 
     No mode is narrower than values spread within a bin.
     """
@@ -327,12 +330,12 @@ def from_histogram(counts: np.ndarray, spread: float, rng: np.random.Generator) 
 
 
 def coarsened(counts: np.ndarray, spread: float) -> np.ndarray:
-    """Return noisy counts of bins, averaged until they stand out of the noise.
+    """Return noisy counts of bins, averaged over neighbours until they stand out of the noise.
 
-    Over as many neighbours as it takes, for noise of this deviation.
+    spread: standard deviation of the noise on one bin.
 
-    A range is halved as long as its count exceeds 4 deviations of its own noise; one that stays
-    below 2 counts nothing.
+    A range is halved as long as its count exceeds 4 deviations of its own noise. A range that stays
+    below 2 deviations counts as 0.
     """
     noise = spread * np.sqrt(len(counts))
     if len(counts) > 1 and counts.sum() > 4 * noise:
@@ -342,12 +345,12 @@ def coarsened(counts: np.ndarray, spread: float) -> np.ndarray:
 
 
 def consistent(counts: np.ndarray, levels: np.ndarray, num_rows: int) -> np.ndarray:
-    """Return noisy counts of categories, made non-negative with `num_rows` in each column.
+    """Return noisy counts of categories, non-negative and with the sum `num_rows` in each column.
 
-    That number is public.
+    The number of rows is public.
 
-    The nearest such counts: the same amount is taken from all of a column's, and what falls below 0
-    is 0.
+    These are the nearest such counts: the same amount is taken from all counts of a column, and
+    what falls below 0 becomes 0.
     """
     columns = []
     for own in np.split(counts, _ends(levels)) if counts.size else []:

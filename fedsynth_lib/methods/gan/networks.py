@@ -16,14 +16,16 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the parts of an encoded row are.
+    """The places of the parts of an encoded row.
 
-    First all numbers, then all one-hot blocks one after the other.
+    A row has first all numbers, then all one-hot blocks one after the other.
 
     numbers: how many columns are continuous. modes: the modes of each. categories: those of each
         discrete column.
-    A condition names one category of one discrete column: the discrete part of a row with a single
-    1, whose position stands for it; where no column is discrete it is 0 and means nothing.
+
+    A condition names one category of one discrete column. It is the discrete part of a row with a
+    single 1, and the position of this 1 stands for it. Where no column is discrete the position is
+    0 and is ignored.
     """
 
     modes: tuple[int, ...]
@@ -38,7 +40,7 @@ class Layout:
     def blocks(self) -> tuple[int, ...]:
         """Widths of the one-hot blocks.
 
-        Modes of every continuous column, then categories of every discrete one.
+        First come the modes of every continuous column, then the categories of every discrete one.
         """
         return (*self.modes, *self.categories)
 
@@ -145,8 +147,9 @@ def side_by_side(rows: Tensor, pac: int) -> Tensor:
 def critic_loss(network: nn.Sequential, rows: Tensor, penalty: float) -> Tensor:
     """Return a critic's loss.
 
-    The mean score of imagined rows less that of real ones, and `penalty` times how far the norm of
-    its gradient is from 1 between the two (Xu et al. 2019; Gulrajani et al. 2017, algorithm 1).
+    It is the mean score of imagined rows less that of real ones, plus `penalty` times the mean
+    squared distance from 1 of the norm of the critic's gradient at points between the two. Sources:
+    Xu et al. 2019; Gulrajani et al. 2017, algorithm 1.
 
     rows: (2 * pairs, inputs), all real ones, then the imagined ones.
     """

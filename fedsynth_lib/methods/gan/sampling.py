@@ -1,7 +1,7 @@
-"""What the networks of the CTGAN family are fed.
+"""The input of the networks of the CTGAN family.
 
-Conditions, a client's rows, and rows that meet conditions. All of it is on one device, drawn in
-bulk by tables of positions: no step loops over rows or columns.
+It consists of conditions, a client's rows, and rows that meet conditions. All of it is on one
+device and is drawn in bulk by tables of positions, so no step loops over rows or columns.
 """
 
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from fedsynth_lib.methods.gan.networks import Layout
 
 @dataclass(frozen=True)
 class Conditions:
-    """Conditions to draw: a discrete column evenly, then a category by `weights`.
+    """Conditions to draw: first a discrete column, each with the same probability, then a category.
 
-    weights: (columns, widest), padded with 0.
+    weights: of the categories, (columns, widest), padded with 0.
     """
 
     layout: Layout
@@ -28,9 +28,10 @@ class Conditions:
     def of(
         cls, layout: Layout, counts: np.ndarray, *, logarithm: bool, device: torch.device
     ) -> "Conditions":
-        """Return conditions by counts of all present categories, or by log(1 + count).
+        """Return conditions that draw categories by their counts, or by log(1 + count).
 
-        A column without any counts draws evenly.
+        counts: of all present categories, one column after the other. A column whose counts are all
+        0 draws its categories evenly.
         """
         weights = np.zeros((len(layout.categories), max(layout.categories, default=0)))
         for column, own in enumerate(
@@ -42,7 +43,7 @@ class Conditions:
 
     @cached_property
     def cumulative(self) -> Tensor:
-        """Cumulative weights of the categories of each column."""
+        """Cumulative shares of the categories of each column."""
         shares = (self.weights / self.weights.sum(dim=1, keepdim=True)).cumsum(dim=1)
         # rounding must not leave a gap at the end
         return shares.masked_fill(shares > 1 - 1e-6, 2.0)
@@ -54,9 +55,9 @@ class Conditions:
         return (widths.cumsum(0) - widths).to(self.weights.device)
 
     def draw(self, *shape: int) -> tuple[Tensor, Tensor]:
-        """Draw (columns, categories), each of this shape.
+        """Draw columns and their categories, each an array of this shape.
 
-        Without discrete columns both are empty in their last place.
+        Without discrete columns both arrays are empty: they have one more axis, of length 0.
         """
         if not self.layout.categories:
             return (torch.empty(*shape, 0, dtype=torch.long, device=self.weights.device),) * 2
@@ -65,9 +66,9 @@ class Conditions:
         return column, (uniform[..., None] >= self.cumulative[column]).sum(dim=-1)
 
     def places(self, column: Tensor, category: Tensor) -> Tensor:
-        """Return where each condition's single 1 is among all categories, (rows,).
+        """Return the position of each condition's single 1 among all categories, (rows,).
 
-        0 without discrete columns.
+        Without discrete columns it is 0.
         """
         if not self.layout.categories:
             return torch.zeros(len(column), dtype=torch.long, device=column.device)
@@ -76,9 +77,9 @@ class Conditions:
 
 @dataclass(frozen=True)
 class LocalRows:
-    """A client's encoded rows, and their categories.
+    """A client's encoded rows, and the codes of their categories.
 
-    (rows, layout.width) and (rows, discrete columns).
+    encoded: (rows, layout.width). codes: (rows, discrete columns).
     """
 
     encoded: Tensor
@@ -104,10 +105,7 @@ class LocalRows:
 
     @cached_property
     def _by_category(self) -> tuple[Tensor, Tensor, Tensor]:
-        """For each column: rows in order of their category, and where each category is.
-
-        Where each begins, and how many rows it has.
-        """
+        """For each column the rows sorted by category, the start of each category, and its size."""
         widest = int(self.codes.max()) + 1
         sizes = torch.stack([torch.bincount(column, minlength=widest) for column in self.codes.T])
         return (
@@ -117,9 +115,9 @@ class LocalRows:
         )
 
     def matching(self, column: Tensor, category: Tensor) -> Tensor:
-        """Draw for each condition a row that meets it, uniformly.
+        """Draw, for each condition, one of the rows that meet it, each with the same probability.
 
-        Any row where there are no conditions.
+        Without discrete columns it draws from all rows.
         """
         if not self.codes.shape[1]:
             return torch.randint(len(self.codes), column.shape[:-1], device=self.codes.device)

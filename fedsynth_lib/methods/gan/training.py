@@ -1,6 +1,6 @@
-"""Training of the two networks of the CTGAN family: ordinary steps, and private ones.
+"""Training of the two networks of the CTGAN family, in ordinary and in private steps.
 
-Private: leitner2023, algorithm 4.2.
+Private steps follow leitner2023, algorithm 4.2.
 """
 
 from collections.abc import Iterator
@@ -43,20 +43,20 @@ class Pair:
         }
 
     def parameters(self) -> Arrays:
-        """Return the parameters of both networks."""
+        """Return the parameters of both networks as flat arrays."""
         return {name: weights.flat(getattr(self, name)) for name in NETWORKS}
 
     def load(self, arrays: Arrays) -> None:
-        """Take parameters for both networks."""
+        """Set the parameters of both networks."""
         for name in NETWORKS:
             weights.load(getattr(self, name), arrays[name])
 
     def moments(self, name: str) -> Arrays:
-        """Return the moments of an optimiser."""
+        """Return the moments of the optimiser of this network."""
         return weights.moments(self.optimisers[name], getattr(self, name), name)
 
     def load_moments(self, name: str, arrays: Arrays) -> None:
-        """Take moments for an optimiser."""
+        """Set the moments of the optimiser of this network."""
         weights.load_moments(self.optimisers[name], getattr(self, name), name, arrays)
 
     def imagine(self, condition: Tensor) -> tuple[Tensor, Tensor]:
@@ -117,13 +117,13 @@ class Pair:
         expected: float,
         generator: torch.Generator,
     ) -> None:
-        """Make one step of the discriminator, clipped pair by pair.
+        """Make one step of the discriminator on pairs, and clip the gradient of each pair.
 
-        On pairs of a real and an imagined (row, condition).
+        A pair has a real (row, condition) and an imagined one. It must depend on no other pair's
+        record; then one record moves the sum of gradients by at most `clip`.
 
-        A pair must depend on no other pair's record; then one record moves the sum of gradients by
-        at most `clip`.
-        expected: pairs in a batch on average, a constant that the sum is divided by.
+        expected: pairs in a batch on average, a constant that the sum is divided by. noise: None
+        adds none.
         """
         with Tape(self.discriminator) as tape:
             scores = self.judge(*(torch.cat(parts) for parts in zip(real, fake, strict=True)))
@@ -162,9 +162,9 @@ def train(
     noise: Noise | None,
     steps: int,
 ) -> None:
-    """Make `steps` steps of the discriminator, and one of the generator after some.
+    """Train the discriminator for `steps` steps, and the generator in between.
 
-    After every `critic_steps` of them.
+    The generator makes one step after every `critic_steps` of them.
 
     size: the declared number of rows, from which a row's chance to be in a batch follows.
     conditions: of the generator, and with sampling 'by_condition' of the rows as well. noise: of
@@ -207,9 +207,9 @@ def train(
 def matching_rows(
     local: LocalRows, conditions: Conditions, steps: int, batch: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Return (rows, conditions) of each batch of training by sampling.
+    """Yield (rows, conditions) of each batch of training by sampling.
 
-    Rows are drawn among those that meet the condition.
+    Each row is drawn among those that meet its condition.
     """
     columns, categories = conditions.draw(steps, batch)
     picks = local.matching(columns, categories)
@@ -228,7 +228,7 @@ def poisson_pairs(
 ) -> Iterator[tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]]:
     """Yield the pairs of each batch.
 
-    ((real rows, conditions read off them), (imagined rows, their own conditions)).
+    Each item is ((real rows, conditions read off them), (imagined rows, their own conditions)).
 
     Rows come by Poisson sampling from the noise's stream: amplification rests on its being secret.
     Imagined rows come from no record's condition, and from one generator batch of fixed size, since

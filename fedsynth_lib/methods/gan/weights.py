@@ -1,6 +1,6 @@
-"""Networks as flat arrays.
+"""Networks as flat arrays, and torch's randomness from a generator of NumPy.
 
-Their parameters, the moments of their optimisers, and torch's randomness for a while.
+The arrays hold a network's parameters and the moments of its optimiser.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ def size_of(network: nn.Module) -> int:
 
 
 def load(network: nn.Module, values: np.ndarray) -> None:
-    """Take parameters from arrays, the inverse of `flat`."""
+    """Set the network's parameters from an array; this is the inverse of `flat`."""
     device = next(network.parameters()).device
     vector_to_parameters(torch.tensor(values, device=device), network.parameters())
 
@@ -52,9 +52,9 @@ def moments(optimiser: torch.optim.Adam, network: nn.Module, name: str) -> Array
 def load_moments(
     optimiser: torch.optim.Adam, network: nn.Module, name: str, arrays: Arrays
 ) -> None:
-    """Take an optimiser's moments from arrays, the inverse of `moments`.
+    """Set an optimiser's moments from arrays; this is the inverse of `moments`.
 
-    Leaves the optimiser fresh where the arrays hold none.
+    The optimiser stays fresh if the arrays hold no moments.
     """
     if f"{name}.step" not in arrays:
         return

@@ -111,14 +111,14 @@ class CoarsePairs:
     ) -> list[Query]:
         """Return the pairs whose noisy counts are further from independence than by noise alone.
 
-        The furthest is first.
+        The pair that is furthest from independence comes first.
 
         What a table has beyond the product of its columns' shares, less its means over rows and
         over columns, is 0 under independence but for noise. Its sum of squares then follows a
         chi-square distribution with (levels - 1)(levels - 1) degrees of freedom. Halves are summed
         for a second test, of parts alone, and the smaller of both p-values counts twice. There are
-        many pairs, so the p-value must be below that of `sure` standard deviations in proportion
-        to two pairs a column: then as many false pairs a column are expected, however many columns
+        many pairs, so the p-value must be below that of `sure` standard deviations in proportion to
+        two pairs a column: then as many false pairs a column are expected, however many columns
         there are.
 
         Parameters
@@ -179,9 +179,10 @@ def coarse_pairs(levels: Levels) -> CoarsePairs:
 
 
 def _tested(beyond: np.ndarray, sigma: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return by how much the squares of each centred table exceed what noise makes.
+    """Return how far the squares of each centred table exceed the noise, and their p-value.
 
-    (number, levels, levels), in squares of `sigma`, and the chance that noise alone makes as much.
+    beyond: (number, levels, levels). The excess over what noise is expected to make is in squares
+    of `sigma`. The p-value is the chance that noise alone makes as much.
     """
     free = (beyond.shape[1] - 1) * (beyond.shape[2] - 1)
     squares = (beyond**2).sum(axis=(1, 2)) / sigma**2
@@ -191,7 +192,7 @@ def _tested(beyond: np.ndarray, sigma: float) -> tuple[np.ndarray, np.ndarray]:
 def spanning_tree(candidates: Sequence[Query], columns: int) -> list[Query]:
     """Return the candidates, from the first on, that join columns which none before has joined.
 
-    Kruskal's algorithm.
+    Source: Kruskal's algorithm.
     """
     group, kept = list(range(columns)), []
     for a, b in candidates:
@@ -204,13 +205,13 @@ def spanning_tree(candidates: Sequence[Query], columns: int) -> list[Query]:
 def fitting(
     candidates: Sequence[Query], levels: Levels, most: int, megabytes: float
 ) -> list[Query]:
-    """Return as many of the candidates as a model of this size and MOST_AGAIN hold.
+    """Return those candidates that fit into a model of this size and into MOST_AGAIN cells.
 
-    `most` pairs: those of a spanning tree first, then some of the next, the fewer the more columns
-    there are (TRIED).
+    They are at most `most` pairs. The pairs of a spanning tree are tried first, then some of the
+    others: the more columns there are, the fewer (TRIED).
 
-    The largest cliques of a forest are its pairs and lone columns, so their cells add up. Beyond
-    it the model is triangulated for each pair.
+    The largest cliques of a forest are its pairs and lone columns, so their cells add up. Beyond it
+    the model is triangulated for each pair.
     """
     tree, chosen = spanning_tree(candidates, len(levels)), []
     inside = set(tree)

@@ -75,10 +75,10 @@ class Config(marginals.Config):
 
 
 def schedule(domain: Domain, config: Config) -> list[tuple[int, float]]:
-    """Return the draws of clients of a run.
+    """Return (draw of clients, share of clients) of each round.
 
-    One for the fine counts, if any, and for each column, then one for each choice (an annealed run
-    ends before the last).
+    There is a draw for the fine counts, if there are any, one for each column, and one for each
+    choice. An annealed run may end before the last.
     """
     columns = len(domain.names)
     rounds = columns + rounds_of(columns, config)
@@ -87,7 +87,7 @@ def schedule(domain: Domain, config: Config) -> list[tuple[int, float]]:
 
 
 def query_counts(columns: int, config: Config) -> QueryCounts:
-    """Return how often marginals are measured and chosen.
+    """Return how many measurements and choices one record can be in over the whole run.
 
     An annealed run starts with the noise that so many rounds need, one-way marginals included.
     """
@@ -96,27 +96,27 @@ def query_counts(columns: int, config: Config) -> QueryCounts:
 
 
 def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config) -> list[Charge]:
-    """Return what a record of a client pays that is there from the first draw on: everything."""
+    """Return the charges of a record whose client is there from the first draw on: all of them."""
     total = query_counts(len(domain.names), config)
     return planned(noise_multiplier, total, domain, config)
 
 
 def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
-    """Return the state before the first round."""
+    """Return the state before the first round; no client has been seen yet."""
     return {**marginal_state.start(domain, config), "seen": np.array(0)}
 
 
 def broadcast(state: Arrays, config: Config) -> Arrays:
-    """Return where the protocol is and which bins there are.
+    """Return what clients are sent: the place in the protocol, the workload, and the bins.
 
-    Clients need nothing of the model.
+    Clients do not need the model, so it stays with the servers.
     """
     sent = {name: state[name] for name in ("round", "levels", "workload")}
     return {**sent, **private_bins.sent(state)}
 
 
 def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
-    """Check what a client is sent, see `broadcast`."""
+    """Check that a client is sent what `broadcast` sends, and nothing else."""
     check_arrays(state, marginal_state.declared(state, domain, config, round))
 
 
@@ -183,9 +183,9 @@ def server_step(
 
 
 def _with_shares(state: Arrays, updates: list[Update]) -> Arrays:
-    """Let each server add the shares of clients that came for the first time to its own.
+    """Let each server add the shares of new clients to the sum that it holds.
 
-    Algorithm 3.
+    A client hands in its shares once, when it is first drawn. Source: algorithm 3.
     """
     shape = (int(candidates_in(state).sizes.sum()),)
     for update in (update for update in updates if update.arrays):
@@ -201,7 +201,8 @@ def _with_shares(state: Arrays, updates: list[Update]) -> Arrays:
 def _together(state: Arrays) -> np.ndarray:
     """Return the exact counts of all clients seen so far, int32.
 
-    The servers compute on them and nobody sees them.
+    This opens the sums of all three servers, which one process can do. Real servers would compute
+    on the shares, and none of them would see these counts.
     """
     return sum(state[SECRET + name] for name in SHARES).view(np.int32)
 

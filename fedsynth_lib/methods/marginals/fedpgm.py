@@ -128,11 +128,11 @@ class Config(private_bins.BinSettings):
 
     @property
     def rounds(self) -> int:
-        """Rounds of a run."""
+        """How many rounds a run has at most."""
         return (3 if self.private_bins else 2) * self.rounds_per_sum
 
     def __post_init__(self):
-        """Check settings together."""
+        """Raise BadInput for settings that are out of range or exclude each other."""
         self.check_bins()
         shares = self.one_way_share, self.two_way_share
         if min(shares) <= 0 or sum(shares) >= 1:
@@ -151,15 +151,16 @@ class Config(private_bins.BinSettings):
 
 
 def encoder(schema: Schema, config: Config) -> EqualWidthBins:
-    """Return the bins of numeric columns."""
+    """Return the encoder, which puts numeric columns into bins."""
     return private_bins.encoder(schema, config.bins, config.by_column)
 
 
 @dataclass(frozen=True)
 class Scales:
-    """Standard deviation of the noise on one count of each kind.
+    """The noise on each kind of count, and how often each kind is measured.
 
-    And how often each kind is measured.
+    one_way, two_way, again, fine: standard deviation of the noise on one count. columns, pairs,
+    slots, long: how many measurements there are of these kinds.
     """
 
     one_way: float
@@ -190,7 +191,7 @@ class Scales:
         return cls(*scales, columns, pairs, slots, long)
 
     def charges(self) -> dict[int, list[Charge]]:
-        """Return what each round costs, as SUMS numbers them."""
+        """Return the charges of each sum, by its number in SUMS."""
         before = [Charge(FINE, "skellam", self.fine, times=self.long)]
         first = [
             Charge(ONE_WAY, "skellam", self.one_way, times=self.columns),
@@ -209,12 +210,15 @@ def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config)
 
 
 def schedule(domain: Domain, config: Config) -> list[tuple[int, float]]:
-    """Return the draws of clients of a run."""
+    """Return (draw of clients, share of clients) of each round."""
     return [(number, config.participation) for number in range(config.rounds)]  # each a new draw
 
 
 def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
-    """Return the state before the first round."""
+    """Return the state before the first round.
+
+    Raises BadInput for columns and pairs with more cells than clients can count.
+    """
     long = private_bins.long_in(domain, config)
     levels = np.array(domain.levels, np.int64)
     most = private_bins.most_levels(domain) if long else levels
@@ -246,7 +250,7 @@ def _singles(levels: np.ndarray) -> tuple[Query, ...]:
 
 
 def tables_of_queries(levels: np.ndarray, queries: tuple[Query, ...]) -> Candidates:
-    """Return the tables of these queries, likewise."""
+    """Return the tables of these queries, as places in one array of counts."""
     sizes = np.array([np.prod(levels[list(query)]) for query in queries], dtype=np.int64)
     return Candidates(queries, np.ones(len(queries)), sizes, np.cumsum(sizes) - sizes)
 
@@ -257,9 +261,9 @@ def chosen_in(state: Arrays) -> tuple[Query, ...]:
 
 
 def broadcast(state: Arrays, config: Config) -> Arrays:
-    """Return what is counted next.
+    """Return what clients need to know for the next count.
 
-    The noisy counts stay with the server, which alone needs them.
+    Noisy counts stay with the server, which alone needs them.
     """
     names = ("levels", "round", "long", "chosen", "repeats")
     sent = {name: state[name] for name in names if name in state}
@@ -267,10 +271,10 @@ def broadcast(state: Arrays, config: Config) -> Arrays:
 
 
 def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
-    """Check the sum that the round is due for.
+    """Check that the state asks for the sum of this round, and for no more than the plan pays for.
 
-    Levels are as declared, or as many as there are runs; and in the second sum there are different
-    tables, measured as often as the plan pays for.
+    Levels must be as declared, or as many as there are runs. In the second sum the tables must be
+    different ones, and all their measurements together must be as many as the plan has.
 
     Where pairs are not coarse, any of these tables is one of the first sum, so no choice of them is
     larger than that. Otherwise they have at most MOST_AGAIN cells.
@@ -301,9 +305,10 @@ def client_step(
 ) -> Update:
     """Return the client's counts with its share of the noise.
 
-    One more row adds 1 to one cell of each table, whose noise is drawn for it alone: of a coarse
-    table, too, since each level is merged into one coarse level, whatever the rows are. In the
-    second sum a table that is measured r times is sent as the sum of these measurements.
+    One more row adds 1 to one cell of each table, and each table has noise of its own. This is also
+    true of a coarse table, because each level is merged into one coarse level, whatever the rows
+    are. In the second sum a table that is measured r times is sent as the sum of these
+    measurements.
     """
     number, levels, rows, marks = int(state["round"]), state["levels"], client.rows, {}
     if config.rounds_per_sum > 1:
@@ -329,7 +334,7 @@ def client_step(
 
 
 def _first_tables(levels: np.ndarray) -> Candidates:
-    """Return what the first sum has at full resolution."""
+    """Return the tables that the first sum has at full resolution."""
     if is_wide(len(levels)):
         return tables_of_queries(levels, _singles(levels))
     return tables_in(levels)
@@ -352,14 +357,15 @@ def _counts_now(client: Client, number: int) -> bool:
 
 
 def long_columns(state: Arrays) -> Candidates:
-    """Return the tables of the columns whose fine counts are made first."""
+    """Return the tables of the long columns, whose fine counts come before all others."""
     return tables_of_queries(state["levels"], tuple((c,) for c in state["long"].tolist()))
 
 
 class Part(NamedTuple):
     """Tables that a client adds to a sum with the same noise.
 
-    `deviation` on one measurement of a count, of which each table has `repeats`.
+    deviation: standard deviation of the noise on one measurement of a count. repeats: how many
+    measurements each table has.
     """
 
     what: str
@@ -370,7 +376,7 @@ class Part(NamedTuple):
 
 
 def _parts(state: Arrays, asked: Candidates, config: Config, noise: Noise | None) -> list[Part]:
-    """Return what is added in this round, in the order in which it is sent."""
+    """Return the parts of this round's sum, in the order in which they are sent."""
     multiplier, cells = noise.multiplier if noise else 0.0, int(asked.sizes.sum())
     scales = Scales.of(multiplier, len(state["levels"]), config, len(state["long"]))
     if int(state["round"]) == 1:
@@ -387,7 +393,7 @@ def _parts(state: Arrays, asked: Candidates, config: Config, noise: Noise | None
 
 
 def _spent(parts: Sequence[Part], config: Config, noise: Noise | None) -> list[Charge]:
-    """Return what these parts cost a client whose rows are in them."""
+    """Return the charges of these parts for a client whose rows are in them."""
     times: Counter[tuple[str, float]] = Counter()
     for part in parts:
         times[part.what, float(part.deviation)] += part.repeats * part.tables
@@ -456,16 +462,13 @@ def _drawn(parts: Sequence[Part], config: Config, client: Client, noise: Noise) 
 def check_sums(
     parts: list[tuple[float, int]], repeats: int, client: Client, rounds: int = 1
 ) -> None:
-    """Check that no sum over all clients, and its rounds, can wrap around modulo 2^64.
-
-    Raises BadInput where one could.
+    """Raise BadInput where a sum over all clients and its rounds could wrap around modulo 2^64.
 
     Read as an int64 a sum is exact while it is below 2^63 in size. A client adds at most its rows,
-    of which it has no more than MOST_ROWS, once a measurement; and a difference of two Poisson
-    variables, which stays within 50 standard deviations and 1,000 but with a chance below 1e-300
-    (Bernstein's inequality). Each client's part of a round must be below 2^62 / clients / rounds.
-    It holds for a thousand clients with noise up to 1e9: what numpy's Poisson draws go to is
-    checked as well.
+    no more than MOST_ROWS, once a measurement. It also adds a difference of two Poisson variables,
+    which stays within 50 standard deviations and 1,000 but with a chance below 1e-300 (Bernstein's
+    inequality). Each client's part of a round must be below 2^62 / clients / rounds. This holds for
+    a thousand clients with noise up to 1e9. The range of numpy's Poisson draws is checked as well.
     """
     share = max(variance for variance, _ in parts) / client.shares
     largest = MOST_ROWS * repeats + 50 * share**0.5 + 1_000
@@ -508,7 +511,10 @@ def server_step(
 
 
 def _charges(state: Arrays, config: Config, noise: Noise | None) -> list[Charge]:
-    """Return what a sum costs, with its first round: a record is in one of its rounds."""
+    """Return the charges of a sum in its first round, and none in its later rounds.
+
+    A record is in only one of the rounds that a sum is gathered over.
+    """
     if "gathered_rounds" in state:
         return []
     number, columns, long = int(state["round"]), len(state["levels"]), len(state["long"])
@@ -521,7 +527,7 @@ def _charges(state: Arrays, config: Config, noise: Noise | None) -> list[Charge]
 
 
 def _gathered_over(config: Config, charges: list[Charge]) -> list[Charge]:
-    """Return the charges of a sum, which say over how many rounds it is gathered."""
+    """Return the charges, whose names say over how many rounds their sum is gathered."""
     if config.rounds_per_sum == 1:
         return charges
     once = f"each client in one of {config.rounds_per_sum} rounds"
@@ -529,9 +535,10 @@ def _gathered_over(config: Config, charges: list[Charge]) -> list[Charge]:
 
 
 def _gathered(before: Arrays, updates: Sequence[Update], what: str, *, noisy: bool) -> Arrays:
-    """Return GATHERED of a sum with these updates.
+    """Return what a sum has gathered so far, with these updates added.
 
-    Counts, the rows in them, the variance of their noise, and the rounds there were.
+    The arrays are those of GATHERED: the counts, the rows in them, the variance of their noise, and
+    the number of rounds.
     """
     counts = secure_sum.total(updates)[what]
     rows = sum(update.num_rows for update in updates if update.arrays.get("counted", True))
@@ -545,15 +552,17 @@ def _gathered(before: Arrays, updates: Sequence[Update], what: str, *, noisy: bo
 def variance(updates: Sequence[Update]) -> float:
     """Return the variance of the noise on a sum of these updates, in parts of what is charged.
 
-    Each client's share is one of as many as there are honest clients.
+    A client adds 1 / `shares` of the charged variance, where `shares` is the number of clients that
+    are taken to be honest.
     """
     return sum(1 / int(update.arrays["shares"]) for update in updates)
 
 
 def _choose(state: Arrays, shares: np.ndarray, scales: Scales, config: Config) -> Arrays:
-    """Return the first round's shares of rows by table, the tables to measure again, how often.
+    """Return the first round's shares of rows, and the tables that the second round measures.
 
-    How often each is measured.
+    The shares are by table. `chosen` are the tables to measure again, and `repeats` says how often
+    each is measured.
     """
     levels, rows = state["levels"], max(float(state["rows"]), 1.0)
     asked, wide = _first_tables(levels), is_wide(scales.columns)
@@ -626,11 +635,10 @@ def _standing_out(
 ) -> list[Query]:
     """Return pairs whose noisy shares are further from independence than by noise alone.
 
-    From the product of their columns' shares; the furthest is first.
-
-    By how much, in L1, less what noise is expected to make of it; that exceeds `sure` times its
-    standard deviation, which for the absolute value of a normal variable is the root of 1 - 2 / pi
-    of its variance.
+    The furthest pair comes first. The distance is that in L1 from the product of the columns'
+    shares, less what noise is expected to make of it. It must exceed `sure` times the standard
+    deviation of its noise. For the absolute value of a normal variable that is the root of 1 - 2 /
+    pi of the normal variance.
     """
     alone = {query[0]: _as_distribution(table) for query, table in tables.items() if len(query) < 2}
     scores = {}
@@ -665,7 +673,7 @@ def _as_distribution(shares: np.ndarray) -> np.ndarray:
 def _measured_again(state: Arrays, counts: np.ndarray, rows: float, scales: Scales) -> Arrays:
     """Return both rounds' shares of each chosen table, averaged by precision.
 
-    Of a pair whose counts were coarse in the first, those of the second.
+    A pair whose counts were coarse in the first round has only the shares of the second.
     """
     levels, repeats, earlier = state["levels"], state["repeats"], _earlier(state)
     asked = tables_of_queries(levels, chosen_in(state))
@@ -689,7 +697,10 @@ def _once(query: Query, scales: Scales) -> float:
 
 
 def _precision(scale: float, times: int) -> float:
-    """Of a mean of so many measurements; noise 0 counts as 1, so that all weigh the same."""
+    """Return the precision of a mean of so many measurements.
+
+    Noise 0 counts as 1, so that all measurements weigh the same.
+    """
     return times / (scale or 1.0) ** 2
 
 

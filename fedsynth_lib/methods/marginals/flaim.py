@@ -90,7 +90,7 @@ class Config(marginals.Config):
     local_steps: int = 1
 
     def __post_init__(self):
-        """Check settings together."""
+        """Raise BadInput for settings that are out of range or do not fit together."""
         super().__post_init__()
         if self.selection not in ("exponential", "random", "none") or self.penalty not in (
             "none",
@@ -108,7 +108,7 @@ class Config(marginals.Config):
 
     @property
     def one_way_each_round(self) -> bool:
-        """Whether one-way counts are summed in each round."""
+        """Whether one-way counts are summed in each round, the last one excepted."""
         return self.selection == "exponential" and (self.combine_one_way or self.penalty == "proxy")
 
 
@@ -130,14 +130,15 @@ def phases(columns: int, config: Config) -> tuple[tuple[str, int], ...]:
 
 
 def phase(number: int, columns: int, config: Config) -> tuple[str, int]:
-    """Return what happens in a round, by its number: below 0 bins are formed."""
+    """Return what happens in the round of this number; below 0 bins are formed."""
     return ("bins", 0) if number < 0 else phases(columns, config)[number]
 
 
 def schedule(domain: Domain, config: Config) -> list[tuple[int, float]]:
-    """Return the draws of clients of a run.
+    """Return (draw of clients, share of clients) of each round.
 
-    One for the fine counts, if any, for each column and for each round; the oracle asks everyone.
+    There is a draw for the fine counts, if there are any, one for each column, and one for each
+    FLAIM round. The oracle asks all clients.
     """
     columns = len(domain.names)
     before = [(0, config.participation)] if private_bins.long_in(domain, config) else []
@@ -147,10 +148,10 @@ def schedule(domain: Domain, config: Config) -> list[tuple[int, float]]:
 
 
 def query_counts(columns: int, config: Config) -> QueryCounts:
-    """Count the releases of the whole run.
+    """Count the measurements and choices that one record can be in over the whole run.
 
-    Lemma 4.1, and for more than one local step the local measurements, which the work leaves out.
-    The last round has no one-way marginals.
+    The count is that of lemma 4.1. With more than one local step it adds the local measurements,
+    which the work leaves out. The last round has no one-way marginals.
     """
     if config.selection == "none":
         return QueryCounts(columns, 0)
@@ -160,19 +161,19 @@ def query_counts(columns: int, config: Config) -> QueryCounts:
 
 
 def lemma_counts(columns: int, config: Config) -> QueryCounts:
-    """Count the releases of the whole run as lemma 4.1 does.
+    """Count the measurements and choices of the whole run as lemma 4.1 does.
 
-    Without what clients measure between their choices. For reproduction alone: a run with noise for
-    so few costs more than its epsilon.
+    This leaves out what clients measure between their choices, so use it for reproduction alone. A
+    run with noise for so few measurements costs more than its epsilon.
     """
     charged, rounds = query_counts(columns, config), rounds_of(columns, config)
     return replace(charged, measured=charged.measured - rounds * (config.local_steps - 1))
 
 
 def each_round(columns: int, config: Config) -> QueryCounts:
-    """Return what a record pays in a round.
+    """Count the measurements and choices that one record can be in within a round.
 
-    Each choice is measured by the server, and all but the last by the client.
+    The server measures each choice, and the client measures all choices but the last.
     """
     if config.selection == "random":
         return QueryCounts(1, 0)
@@ -186,7 +187,7 @@ def one_way_again(columns: int, config: Config) -> int:
 
 
 def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config) -> list[Charge]:
-    """Return what a record pays whose client takes part in every draw; the others pay less."""
+    """Return the charges of a record whose client takes part in every draw; others pay less."""
     oracle = [Charge(ORACLE, "unprotected")] if config.penalty == "true" else []
     total = query_counts(len(domain.names), config)
     return oracle + planned(noise_multiplier, total, domain, config)
@@ -196,7 +197,10 @@ def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config)
 
 
 def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
-    """Return the state before the first round."""
+    """Return the state before the first round.
+
+    Raises BadInput for more local steps than there are marginals to choose from.
+    """
     state = marginal_state.start(domain, config)
     choices = len(candidates_in(state).queries) - len(domain.names) * config.filter_one_way
     if config.local_steps > choices:
@@ -208,9 +212,10 @@ def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
 
 
 def broadcast(state: Arrays, config: Config) -> Arrays:
-    """Return the place in the protocol, and what the next step needs.
+    """Return the place in the protocol, and what the client needs for its next step.
 
-    For a choice the model, and what scores and local steps need; then who chose what.
+    For a choice this is the model, and what scores and local steps need. For the counts after it,
+    this is who chose what.
     """
     kind, _ = phase(int(state["round"]), len(state["levels"]), config)
     names = ["round", "levels", "workload"]
@@ -227,10 +232,10 @@ def broadcast(state: Arrays, config: Config) -> Arrays:
 
 
 def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
-    """Check what a client is sent.
+    """Check what a client is sent for its next step.
 
-    The place in the protocol, a model of candidates that is no larger than the settings allow, and
-    choices among the candidates.
+    For a choice this must be a model of candidates that is no larger than the settings allow. For
+    the counts after it, all choices must be among the candidates.
     """
     columns = len(domain.names)
     expected = marginal_state.declared(state, domain, config, round)
@@ -264,17 +269,20 @@ def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -
 
 
 def _open_to_choice(allowed: np.ndarray, columns: int, config: Config) -> np.ndarray:
-    """Return the candidates that fit, without columns alone where those are no candidates."""
+    """Return which of the candidates that fit may be chosen.
+
+    Where columns alone are no candidates, they are left out.
+    """
     return allowed & (np.arange(len(allowed)) >= columns * config.filter_one_way)
 
 
 def _of_model(
     state: Arrays, asked: Candidates, levels: tuple[int, ...], config: Config
 ) -> dict[str, Values]:
-    """Return the tables of a model of all columns alone and some other candidates.
+    """Return what is expected of a model of all columns alone and some other candidates.
 
-    And for local steps what was measured of them. No number in them can overflow on the way to a
-    score.
+    These are its tables and, for local steps, what was measured of them. Their limits keep every
+    number from overflowing on the way to a score.
     """
     queries, alone = tables_of(state, "potential").keys(), asked.queries[: len(levels)]
     limit = max(config.max_megabytes * MEGABYTE, model_bytes(levels, alone))
@@ -298,8 +306,9 @@ def client_step(
 ) -> Update:
     """Return counts of one column, the choice of marginals, or the counts of those chosen.
 
-    What the client adds to sums is exact. What it states for them is what the server is trusted to
-    make of them: a measurement of every table, with the noise of the round.
+    The client adds exact counts to the sums. The charges that it states for them are those of what
+    the server is trusted to make of the sums: a measurement of every table, with the noise of the
+    round.
     """
     levels = state["levels"]
     kind, column = phase(int(state["round"]), len(levels), config)
@@ -335,8 +344,8 @@ def client_step(
 def _with_own_noise(state: Arrays, client: Client, config: Config, noise: Noise) -> Arrays:
     """Return the state with the noise of the round as the client's own plan has it.
 
-    Annealed noise follows from what the model has learned, so that is the server's. There the
-    client adds up what its rounds cost, and refuses what would cost more than the plan.
+    Annealed noise follows from what the model has learned, so there the client takes the server's.
+    It then adds up what its rounds cost, and refuses a round that would cost more than the plan.
     """
     columns, multiplier = len(state["levels"]), noise.multiplier
     total, each = query_counts(columns, config), each_round(columns, config)
@@ -400,9 +409,9 @@ def server_step(
 def _open_round(
     state: Arrays, place: int, config: Config, noise: Noise | None, rng: np.random.Generator
 ) -> Arrays:
-    """Set noise, size limit and candidates of a round.
+    """Return the state with the noise, the size limit and the candidates of a round.
 
-    A random choice is made here, for all clients.
+    If the choice is random, the server draws it here, once for all clients.
     """
     columns, asked = len(state["levels"]), candidates_in(state)
     total, rounds = query_counts(columns, config), phases(columns, config)[-1][1] + 1
@@ -463,10 +472,10 @@ def choose(
 def heterogeneity(state: Arrays, client: Client, config: Config, cells: np.ndarray) -> np.ndarray:
     """Return what to take off each candidate's score, (queries,).
 
-    True: |client's share - all clients' share|_1. Proxy: the mean over a query's columns of the
-    distance between the client's one-way shares and the server's noisy running mean (section 4.3).
-    Either uses the rows again, and one record moves it by at most 1 / size once more: the score's
-    sensitivity doubles (appendix A.3).
+    The true heterogeneity is |client's share - all clients' share|_1. The proxy is the mean, over a
+    query's columns, of the distance between the client's one-way shares and the server's noisy
+    running mean (section 4.3). Either uses the rows again, and one record moves it by at most 1 /
+    size once more: the score's sensitivity doubles (appendix A.3).
     """
     asked, columns = candidates_in(state), len(state["levels"])
     if config.penalty == "none":
@@ -482,7 +491,7 @@ def heterogeneity(state: Arrays, client: Client, config: Config, cells: np.ndarr
 def true_heterogeneity(state: Arrays, updates: list[Update]) -> np.ndarray:
     """Return |client's share - all clients' share|_1 of every candidate, (clients, queries).
 
-    From the rows themselves.
+    It is computed from the rows themselves, without noise.
     """
     asked, levels = candidates_in(state), state["levels"]
     together = asked.counts(np.concatenate([update.arrays["rows"] for update in updates]), levels)
@@ -515,7 +524,10 @@ def distances(
 def _measure_alone(
     state: Arrays, query: int, client: Client, config: Config, noise: Noise | None
 ) -> Arrays:
-    """Return the client's own model after measuring a choice with noise of its own (line 8)."""
+    """Return the client's own model after measuring a choice with noise of its own.
+
+    Source: line 8 of algorithm 1.
+    """
     asked, sigma = candidates_in(state), float(state["sigma"])
     counts = marginal_state.noisy(asked.table(query, client.rows, state["levels"]), sigma, noise)
     state = marginal_state.with_measurement(
@@ -530,9 +542,9 @@ def _measure_alone(
 def _note_choices(
     state: Arrays, updates: list[Update], config: Config, noise: Noise | None
 ) -> tuple[Arrays, list[Charge]]:
-    """Note who chose what, and new one-way measurements.
+    """Return the state with who chose what, and with new one-way measurements.
 
-    Without choices that would not fit into the model together.
+    Choices that would not fit into the model together are left out; those of more clients go first.
     """
     chosen = np.stack([update.arrays["chosen"] for update in updates])
     asked, limit = candidates_in(state), float(state["limit"])
@@ -553,9 +565,10 @@ def _note_choices(
 def _measure_one_way(
     state: Arrays, counts: np.ndarray, updates: list[Update], config: Config, noise: Noise | None
 ) -> tuple[Arrays, list[Charge]]:
-    """Measure all columns of the round's clients.
+    """Measure all columns of the round's clients with noise.
 
-    Into the running mean that the proxy compares with, and into the model.
+    The results go into the running mean that the proxy compares with. They also go into the model,
+    if the settings combine them.
     """
     sigma, levels = float(state["sigma"]), state["levels"]
     tables = np.split(marginal_state.noisy(counts, sigma, noise), np.cumsum(levels)[:-1])
@@ -582,7 +595,8 @@ def _measure_one_way(
 def _counts_of_chosen(state: Arrays, client: Client, config: Config, sigma: float | None) -> Update:
     """Return the client's exact counts of what it chose.
 
-    Each goes into the sum of those who chose the same; of a random choice, into one sum of all.
+    They go into the sum of those clients that chose the same. After a random choice there is one
+    sum of all clients.
     """
     asked, members, chosen = candidates_in(state), state["members"], state["chosen"]
     clients_choose, memory = config.selection == "exponential", client.memory

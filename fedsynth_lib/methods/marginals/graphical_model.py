@@ -38,10 +38,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Target:
-    """What all measurements of one marginal say together.
-
-    Shares of rows, and the weight of their squared error.
-    """
+    """All measurements of one marginal, taken together."""
 
     shares: np.ndarray  # noisy counts / total, in the shape of the table; may be negative
     weight: float  # sum over measurements of (total / standard deviation)^2
@@ -52,10 +49,9 @@ def targets(
 ) -> dict[Query, Target]:
     """Return a Target for each query from (query, noisy counts, standard deviation).
 
-    Repeats are averaged by their precision.
-
-    The squared error of repeats is that of their weighted mean plus a constant, so nothing is lost.
-    Totals of measurements need not agree; the model's is 1, which stands for `total` rows.
+    Repeated measurements of a query are averaged by their precision. The squared error of repeats
+    is that of their weighted mean plus a constant, so nothing is lost. Totals of measurements need
+    not agree; the model's is 1, which stands for `total` rows.
     """
     if not 0 < total < np.inf:
         raise BadInput(f"the total of the measurements is {total}: give a positive number of rows.")
@@ -78,7 +74,7 @@ def targets(
 class Propagation:
     """Belief propagation for one set of queries.
 
-    The tree, the order of work, and tables that are reused.
+    It holds the tree, the order of work, and tables that are used again in every run.
 
     Upward, a clique is normalised given its separator in log space (one exponential per cell) and
     hands its log-normaliser to its parent; downward, it is multiplied by its separator's marginal.
@@ -142,9 +138,8 @@ class Propagation:
     ) -> tuple[Tables, float]:
         """Return the marginals of all queries as shares, and log Z.
 
-        They are written to `out` if given.
-
-        `beliefs` then are the marginals of the cliques.
+        If `out` is given, the marginals are written to it. Afterwards `beliefs` are the marginals
+        of the cliques.
         """
         summed = dict(potentials)
         for query, inside, place in self.steps:
@@ -165,7 +160,7 @@ class Propagation:
     def _upward(self, tables: dict) -> float:
         """Turn beliefs into exp(sum of potentials and children's messages - peak); return log Z.
 
-        Children first.
+        Children come before their parents.
 
         tables: the potentials by query; each clique's message is put beside them, by its number.
         """
@@ -213,7 +208,7 @@ class Layout(NamedTuple):
     def project(self, table: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """Sum the larger table to the query, in the order of its axes.
 
-        Without `out` a view where none is summed.
+        Without `out` the result is a view if no axis is summed.
         """
         # several times faster than `sum` on short axes
         return np.einsum(table, self.all_axes, self.kept_axes, out=out)
@@ -230,7 +225,7 @@ def layout(query: Query, columns: Query) -> Layout:
 def project(table: np.ndarray, columns: Query, query: Query) -> np.ndarray:
     """Sum the table over `columns` to `query`, its axes in the order of `query`.
 
-    A view where nothing is summed.
+    The result is a view if no axis is summed.
     """
     return layout(query, columns).project(table)
 
@@ -267,9 +262,9 @@ def estimate(
 ) -> Model:
     """Estimate the model whose marginals come close to the targets, by mirror descent.
 
-    From `model` on (McKenna et al. 2019).
+    The descent starts at `model`. Source: McKenna et al. 2019.
 
-    Minimises half the sum of weight * |marginal - shares|^2. A mirror step moves the potentials
+    It minimises half the sum of weight * |marginal - shares|^2. A mirror step moves the potentials
     against the gradient of the loss in the marginals. The first is 1 / sum of weights long, which
     cannot raise the loss (|.|_2 <= |.|_1 and Pinsker). A step that raises it is taken back and
     repeated from rest at half the length; steps double until that happens first, then grow by a
@@ -315,9 +310,9 @@ def estimate(
     )
 
     def loss_at(potentials: Tables, gradient: np.ndarray, gradient_tables: Tables) -> float:
-        """Return the loss; its gradient, less the constant part, goes into `gradient`.
+        """Return the loss at these potentials, and write its gradient into `gradient`.
 
-        The gradient in the marginals.
+        This is the gradient in the marginals, less its constant part.
         """
         propagation.run(potentials, out=gradient_tables)
         np.subtract(gradient, goals, out=gradient)

@@ -1,4 +1,4 @@
-"""Independent columns from noisy counts: the smallest complete method, a floor for others.
+"""Independent columns from noisy counts: the smallest complete method, and a floor for others.
 
 What crosses the wire: one round of counts per level of every column, of which the server learns
 only the noisy sum over clients. Nothing about how columns hang together is released.
@@ -22,14 +22,14 @@ WHAT = "counts of every column's levels"
 
 @dataclass(frozen=True)
 class Config:
-    """Settings of independent columns."""
+    """Settings of the method of independent columns."""
 
     bins: int = 20  # equal-width bins of a numeric column
     rounds: int = 1
 
 
 def encoder(schema: Schema, config: Config) -> EqualWidthBins:
-    """Return equal-width bins of numeric columns."""
+    """Return the encoder, which puts numeric columns into equal-width bins."""
     return EqualWidthBins(schema, config.bins)
 
 
@@ -39,7 +39,7 @@ def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config)
 
 
 def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
-    """Return the state before the round."""
+    """Return the state before the first round: declared levels, and no counts."""
     return {"levels": np.array(domain.levels), "counts": np.zeros(sum(domain.levels), np.int64)}
 
 
@@ -79,7 +79,7 @@ def server_step(
 def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generator) -> np.ndarray:
     """Draw every column on its own from its normalised counts, (num_rows, columns).
 
-    Negative counts are 0.
+    Negative counts are taken as 0.
     """
     columns = []
     for counts in np.split(np.maximum(state["counts"], 0), np.cumsum(state["levels"])[:-1]):
@@ -89,7 +89,7 @@ def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generato
 
 
 def _charge(noise: Noise | None, columns: int) -> Charge:
-    """Of one round's sum."""
+    """Return the charge of one round's sum."""
     return Charge(WHAT, "unprotected") if noise is None else _noisy(noise.multiplier, columns)
 
 

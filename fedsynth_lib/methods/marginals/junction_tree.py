@@ -22,7 +22,7 @@ RULES = ("fill", "rest", "clique")  # of elimination; the last is the quickest
 
 @dataclass(frozen=True)
 class Node:
-    """A clique.
+    """A clique of a junction tree.
 
     Its table has the separator's axes first, so that a row of `matrix` is one conditional.
     """
@@ -49,12 +49,10 @@ def model_bytes(levels: Levels, queries: Iterable[Query]) -> int:
 def grown_fits(
     levels: Levels, queries: Iterable[Query], candidates: Iterable[Query], most_bytes: float
 ) -> Iterator[bool]:
-    """Whether `model_bytes` of `queries` with one candidate more is at most `most_bytes`.
+    """Yield, for each candidate, whether the model of `queries` and it fits into `most_bytes`.
 
-    For each of `candidates`.
-
-    Only the parts that a candidate touches change, and of their triangulations the first small
-    enough will do.
+    Only the parts of the model that a candidate touches change. Of their triangulations, one that
+    is small enough is sufficient.
     """
     groups = [
         (frozenset().union(*part), part, _part_cells(levels, part)) for part in parts(queries)
@@ -119,9 +117,10 @@ def _cliques(levels: Levels, queries: frozenset[Query]) -> tuple[frozenset[int],
 def _triangulate(
     levels: Levels, queries: frozenset[Query], rule: str
 ) -> tuple[frozenset[int], ...]:
-    """Eliminate columns greedily by one of three rules.
+    """Eliminate columns greedily by one of three rules, and return the cliques.
 
-    Ties go to the smaller table of the neighbours, then the lower column.
+    Each rule names the column to eliminate next. Ties go to the smaller table of the neighbours,
+    then to the lower column.
 
     fill: the column whose neighbours lack the fewest links, each counting as the product of its
         levels.
@@ -163,10 +162,8 @@ def _triangulate(
 def junction_tree(levels: Levels, queries: tuple[Query, ...]) -> tuple[Node, ...]:
     """Return the cliques of the model that measures `queries`.
 
-    Parents before children, one tree after the other.
-
-    A tree is rooted at its largest clique, the only one that is then normalised without a
-    separator.
+    One tree comes after the other, and in a tree parents come before children. A tree is rooted at
+    its largest clique, the only one that is then normalised without a separator.
     """
     nodes: list[Node] = []
     for part in sorted(parts(queries), key=lambda part: min(part)):

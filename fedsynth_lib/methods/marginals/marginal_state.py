@@ -1,6 +1,6 @@
 """The state of AIM, DistAIM and FLAIM.
 
-What was measured, the model fitted to it, the noise of the round to come.
+It holds what was measured, the model fitted to it, and the noise of the next round.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,10 +36,10 @@ MOST_CELLS = 100_000_000  # of all candidates, whose answers are kept in 8 bytes
 
 
 def start(domain: Domain, config: Config) -> Arrays:
-    """Return what every method of the family begins with.
+    """Return the first state of a method of the family.
 
-    `sigma` and `choice_noise` are of the round to come. Raises BadInput for candidates that memory
-    would not hold.
+    `sigma` and `choice_noise` are those of the next round. Raises BadInput for candidates that
+    memory would not hold.
 
     Where bins are formed first, memory must hold the candidates of the most levels that there may
     be then.
@@ -74,9 +74,9 @@ def _in_runs(domain: Domain, config: Config) -> Domain:
 
 
 def declared(sent: Arrays, domain: Domain, config: Config, round: int) -> dict[str, Any]:
-    """Return what clients are sent in every round of the schedule.
+    """Return what every broadcast of the schedule must have.
 
-    It follows from the domain and the settings, but for the runs that were formed.
+    It follows from the domain and the settings, except for the runs that were formed.
     """
     expected: dict[str, Any] = {"levels": np.array(domain.levels)}
     number = round
@@ -90,9 +90,10 @@ def declared(sent: Arrays, domain: Domain, config: Config, round: int) -> dict[s
 def fine_counts(
     state: Arrays, rows: np.ndarray, total: QueryCounts, config: Config, noise: Noise | None
 ) -> Update:
-    """Return what a client sends before bins are formed.
+    """Return the counts that a client sends before bins are formed.
 
-    Exact counts, to which the server adds noise.
+    They are exact and go into a sum, to which the server adds noise. The stated charge is that of
+    the noisy sum.
     """
     sigma = noise.multiplier if noise else None
     spent = forming_bins(sigma, total, len(state["long"]), config)
@@ -106,9 +107,9 @@ def with_bins(
     config: Config,
     noise: Noise | None,
 ) -> tuple[Arrays, Charge]:
-    """Return the state with bins by the noisy fine counts of these clients.
+    """Return the state with bins formed by the noisy fine counts of these clients, and the charge.
 
-    Its next round is the first of the method's own.
+    The next round is the first of the method's own.
     """
     sigma = noise.multiplier if noise else None
     charge = forming_bins(sigma, total, len(state["long"]), config)
@@ -118,7 +119,7 @@ def with_bins(
 
 
 def name_of(kind: str, query: Query) -> str:
-    """Return the name of a query's array of a kind."""
+    """Return the name of the array that has a query's values of this kind."""
     return f"{kind} {','.join(map(str, query))}"
 
 
@@ -129,7 +130,7 @@ def tables_of(state: Mapping[str, np.ndarray], kind: str) -> dict[Query, np.ndar
 
 
 def model_of(state: Mapping[str, np.ndarray]) -> Model:
-    """Return the model in a state."""
+    """Return the graphical model that a state holds."""
     return Model(tuple(state["levels"].tolist()), tables_of(state, "potential"))
 
 
@@ -145,11 +146,11 @@ def with_noise_of_round(
 ) -> Arrays:
     """Return the state with the noise of the next round.
 
-    total, each: of the run and of a round, `again` of which (one-way marginals) the last
-        round saves.
-    left: rounds that the schedule still has. An annealed run ends when less than two rounds' cost
-    would remain, and its last round spends what is left (McKenna et al. 2022, algorithm 1, lines
-    18-20).
+    total, each: measurements and choices of the run and of a round. again: one-way marginals of a
+    round, which the last round saves. left: rounds that the schedule still has.
+
+    An annealed run ends when less than two rounds' cost would remain, and its last round spends
+    what is left (McKenna et al. 2022, algorithm 1, lines 18-20).
     """
     if noise is None:
         return {**state, "last": np.array(left == 1)}
@@ -182,7 +183,8 @@ def with_measurement(
 ) -> Arrays:
     """Return the state with one more measurement.
 
-    Counts of `rows` records with noise `sigma`; repeats are averaged.
+    counts: of `rows` records, with noise `sigma`. Repeated measurements of a query are averaged by
+    their weights.
     """
     behind = max(float(rows if config.public_sizes else counts.sum()), 1.0)
     shares = (counts / behind).reshape(state["levels"][list(query)])
@@ -197,9 +199,10 @@ def with_measurement(
 
 
 def noisy(counts: np.ndarray, sigma: float | None, noise: Noise | None) -> np.ndarray:
-    """Return counts with Gaussian noise `sigma`.
+    """Return counts with Gaussian noise of standard deviation `sigma`.
 
-    A record changes one count of each marginal by 1, and each marginal is charged.
+    Without `noise` they stay exact. A record changes one count of each marginal by 1, and each
+    marginal is charged.
     """
     if noise is None:
         return counts
@@ -209,11 +212,9 @@ def noisy(counts: np.ndarray, sigma: float | None, noise: Noise | None) -> np.nd
 def measure_column(
     state: Arrays, column: int, counts: np.ndarray, rows: float, config: Config, noise: Noise | None
 ) -> tuple[Arrays, float | None]:
-    """Return the state with a column's one-way measurement, and its noise.
+    """Return the state with a column's one-way measurement, and the noise of it.
 
-    From summed counts of `rows` records.
-
-    After the last column it has a first model.
+    counts: summed over `rows` records. After the last column the state has a first model.
     """
     sigma, columns = noise.multiplier if noise else None, len(state["levels"])
     counts = noisy(counts, sigma, noise)
@@ -232,7 +233,7 @@ def measure_column(
 def refit(state: Arrays, config: Config, *, last: bool, to_noise: bool) -> Arrays:
     """Return the state with potentials fitted to everything measured.
 
-    Starting from those it has.
+    The fit starts at the potentials that the state has.
     """
     weight = tables_of(state, "weight")
     targets = {
@@ -255,7 +256,8 @@ def refit(state: Arrays, config: Config, *, last: bool, to_noise: bool) -> Array
 def size_limit(state: Arrays, total: QueryCounts, config: Config, noise: Noise | None) -> float:
     """Return the megabytes that the model may have.
 
-    All in proportion to the budget spent, or to the rounds passed without one.
+    They grow to `max_megabytes` in proportion to the budget spent, or without noise to the rounds
+    passed.
     """
     if noise is None:
         done = (int(state["round"]) + 1) / (len(state["levels"]) + config.rounds)
@@ -265,9 +267,9 @@ def size_limit(state: Arrays, total: QueryCounts, config: Config, noise: Noise |
 
 
 def fits(state: Arrays, queries: Iterable[Query], limit: float) -> np.ndarray:
-    """Return which queries may be measured next.
+    """Return which of these queries may be measured next.
 
-    Those inside the model, or with which the model is at most so large.
+    A query may if it is inside the model, or if the model with it has at most `limit` megabytes.
     """
     levels, measured = tuple(state["levels"].tolist()), tuple(tables_of(state, "shares"))
     queries = list(queries)
@@ -286,7 +288,8 @@ def choose(
 ) -> int:
     """Choose a candidate by the exponential mechanism among those allowed.
 
-    Without noise the best one. Raises BadInput where none is allowed.
+    Without noise this is the candidate with the highest score. Raises BadInput where none is
+    allowed.
     """
     check_choice(allowed)
     scores = np.where(allowed, scores, -np.inf)
@@ -298,7 +301,7 @@ def choose(
 def check_choice(allowed: np.ndarray) -> None:
     """Raise BadInput where no candidate is allowed.
 
-    The model may not grow, and nothing in the workload is inside it.
+    Then the model may not grow, and nothing in the workload is inside it.
     """
     if not allowed.any():
         raise BadInput(
@@ -310,7 +313,7 @@ def check_choice(allowed: np.ndarray) -> None:
 def moved_little(before: np.ndarray, after: np.ndarray, sigma: float, rows: float) -> bool:
     """Whether measuring changed the model by no more than its noise.
 
-    Then less noise is due (annealing).
+    If so, an annealed run goes on with less noise.
     """
     return bool(np.abs(after - before).sum() <= expected_error(sigma, np.array(before.size), rows))
 
@@ -342,10 +345,10 @@ def answers_of(state: Mapping[str, np.ndarray], asked: tuple[Query, ...]) -> np.
 
 
 def given(state: Arrays, codes: Mapping[int, int]) -> Arrays:
-    """Return the state of a fitted model of the rows that have these codes, column -> code.
+    """Return the state of a fitted model, restricted to rows that have these codes.
 
-    It is exact, and post-processing. Columns of which runs of levels are modelled (`long`) stay as
-    they are.
+    codes: column -> code. This is exact, and post-processing. Columns of which runs of levels are
+    modelled (`long`) are not restricted.
     """
     kept = dict(state)
     for column, code in codes.items():

@@ -1,6 +1,6 @@
 """What AIM, DistAIM and FLAIM share.
 
-Workload, candidates, noise, the model in the state, and refitting it.
+These are the settings, the workload, the candidates for measurement, and the noise.
 
 Unit of privacy: one record, added or removed. A marginal is a table of counts, of which one record
 changes one by 1: its sensitivity is 1 in every norm.
@@ -27,9 +27,9 @@ CHOICE = "the choice of a marginal"
 
 @dataclass(frozen=True)
 class Config(BinSettings):
-    """Settings of the family; defaults as published.
+    """Settings of the family, with published defaults.
 
-    maddock2024, section 5 and protocol "Settings".
+    Source: maddock2024, section 5, and "Settings" in its protocol.
 
     bins, by_column: equal-width bins of numeric columns, and of single ones; None keeps whole
         numbers as they are; "private" has bins that follow noisy counts (`private_bins.py`).
@@ -68,7 +68,7 @@ class Config(BinSettings):
     fine_share: float = 0.1
 
     def __post_init__(self):
-        """Check settings together."""
+        """Raise BadInput for settings that are out of range."""
         self.check_bins()
         if self.rounds < 1:
             raise BadInput(f"rounds is {self.rounds}: give at least 1.")
@@ -90,7 +90,7 @@ def rounds_of(columns: int, config: Config) -> int:
 
 
 def encoder(schema: Schema, config: Config) -> EqualWidthBins:
-    """Return the bins of numeric columns."""
+    """Return the encoder, which puts numeric columns into bins."""
     return private_bins.encoder(schema, config.bins, config.by_column)
 
 
@@ -102,8 +102,8 @@ class Candidates:
     """The marginals that may be measured.
 
     queries: the columns alone first, then larger ones. weights: w_q of the workload. sizes: cells.
-        starts: where each query's cells begin in an array that holds all queries' tables one after
-        the other.
+    starts: where each query's cells begin in an array that holds all queries' tables one after the
+        other.
     """
 
     queries: tuple[Query, ...]
@@ -136,7 +136,7 @@ class Candidates:
     ) -> np.ndarray:
         """Return AIM's utility of every query.
 
-        w_q (error - what noise would leave - penalty), all in shares of `rows`.
+        It is w_q (error - what noise would leave - penalty), all in shares of `rows`.
         """
         return self.weights * (errors - expected_error(sigma, self.sizes, rows) - penalty)
 
@@ -148,7 +148,7 @@ class Candidates:
 def workload_of(domain: Domain, config: Config) -> np.ndarray:
     """Return the workload as column positions, int16 (queries, width).
 
-    -1 where a query is narrower.
+    A query that has fewer columns is filled up with -1.
 
     Raises BadInput for a column that is not there, and where no candidate fits into the model.
     """
@@ -220,7 +220,7 @@ class QueryCounts:
     def choice_noise(self, sigma: float, measure_share: float) -> float:
         """Return the noise multiplier of a choice when marginals have noise `sigma`.
 
-        See `privacy.exponential`.
+        The mechanism is that of `accounting.exponential`.
 
         Either costs 1 / (2 noise^2) in zCDP (a choice of parameter e has noise 2 / e and costs e^2
         / 8), so the parts r and 1 - r of the budget fix the ratio of the two (maddock2024, lemma
@@ -233,7 +233,7 @@ class QueryCounts:
         )
 
     def plan(self, sigma: float, measure_share: float) -> list[Charge]:
-        """Return the charges of all releases."""
+        """Return the charges of all measurements and choices."""
         charges = [measuring("marginals", sigma, self.measured)]
         return charges + [choosing(self.choice_noise(sigma, measure_share), self.selected)] * bool(
             self.selected
@@ -264,27 +264,27 @@ def forming_bins(
 
 
 def planned(sigma: float, total: QueryCounts, domain: Domain, config: Config) -> list[Charge]:
-    """Return what a record pays that is in everything, with the round in which bins are formed."""
+    """Return the charges of a record that is in everything, with those of the fine counts."""
     long = private_bins.long_in(domain, config)
     before = [forming_bins(sigma, total, len(long), config)] if long else []
     return before + total.plan(sigma, config.measure_share)
 
 
 def choosing(noise: float | None, times: int = 1, sensitivity: float = 1.0) -> Charge:
-    """Return the charge of choices by the exponential mechanism."""
+    """Return the charge of `times` choices by the exponential mechanism."""
     if noise is None:
         return Charge(CHOICE, "unprotected", times=times)
     return Charge(CHOICE, "exponential", noise, sensitivity=sensitivity, times=times)
 
 
 def rho(charges: Iterable[Charge]) -> float:
-    """Return the zCDP of Gaussian releases and choices, as if about one record."""
+    """Return the zCDP cost of Gaussian releases and choices, as if all were about one record."""
     return sum(charge.times / (2 * charge.noise**2) for charge in charges)
 
 
 def expected_error(sigma: float, sizes: np.ndarray, rows: float) -> np.ndarray:
     """Return the L1 norm that Gaussian noise on a marginal is expected to have.
 
-    Of so many cells, in shares of `rows`.
+    sizes: cells of the marginals. rows: the norm is in shares of them.
     """
     return np.sqrt(2 / np.pi) * sigma * sizes / rows

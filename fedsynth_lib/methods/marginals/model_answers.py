@@ -20,9 +20,9 @@ Branch = tuple[int, int, Query, Query]
 
 
 class Answers:
-    """A fitted model's answers: marginals of any query, exact.
+    """The answers of a fitted model: exact marginals of any query.
 
-    Each step of message passing is done once.
+    Each step of message passing is done once, and its result is kept while memory allows.
     """
 
     def __init__(self, model: Model):
@@ -68,7 +68,8 @@ class Answers:
     def _marginal(self, home: int, part: Query) -> np.ndarray:
         """Return the marginal of columns in one tree, or of a free column.
 
-        From one clique or gathered where messages are smallest.
+        It is a sum over the smallest clique that holds all columns. Without such a clique it is
+        gathered where messages are smallest.
         """
         if home >= len(self._trees):
             level = self.model.levels[part[0]]
@@ -83,12 +84,10 @@ class Answers:
         return self._gather(centre, None, part, part)
 
     def _plan(self, number: int, source: int | None, part: Query) -> tuple[int, list[Branch]]:
-        """Return what a clique must be told about columns it lacks, and what messages cost.
+        """Return the cells of all messages that a clique needs, and the branches that send them.
 
-        That is the cells of all messages.
-
-        `source` is a neighbour that is not asked. Cliques between that would only pass on what is
-        given are left out.
+        The messages are about the columns of `part` that the clique lacks. `source` is a neighbour
+        that is not asked. Cliques in between, which would only pass on what is given, are left out.
         """
         key = (number, source, part)
         if key not in self._plans:
@@ -106,7 +105,7 @@ class Answers:
         return self._plans[key]
 
     def _farthest(self, number: int, source: int, given: Query, about: Query) -> tuple[int, int]:
-        """Return the last clique away from `source` with all that is given, and the one before."""
+        """Return the last clique away from `source` with all of `given`, and the one before."""
         for other, shared in self._near[number].items():
             if (
                 other != source
@@ -133,9 +132,9 @@ class Answers:
         return np.einsum(*operands, [label[c] for c in keep], optimize=("greedy", CELLS))
 
     def _message(self, number: int, source: int, given: Query, about: Query) -> np.ndarray:
-        """Return P(about | given).
+        """Return P(about | given), computed in a clique.
 
-        The clique holds what is given and separates the rest from `source`.
+        The clique must hold what is given, and separate the rest from `source`.
         """
         key = (number, given, about)
         if key not in self._messages:
@@ -151,7 +150,7 @@ class Answers:
 def log_likelihood(model: Model, rows: np.ndarray) -> np.ndarray:
     """Return the exact log-probability (natural logarithm) of each coded row, (rows,).
 
-    Potentials at the row less log Z.
+    It is the sum of the potentials at the row, less log Z.
     """
     _, log_z = Propagation(model.levels, model.potentials).run(model.potentials)
     values = np.full(len(rows), -log_z)
@@ -192,7 +191,7 @@ def sample(model: Model, num_rows: int, *, rng: np.random.Generator) -> np.ndarr
 def _deal(weights: np.ndarray, given: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw for each row a column of `weights` with chances in the ratio of line `given`.
 
-    By systematic sampling per line.
+    The rows of a line are drawn together, by systematic sampling.
     """
     order = np.lexsort((rng.random(len(given)), given))  # by line, at random within it
     lines, start, size = np.unique(given[order], return_index=True, return_counts=True)

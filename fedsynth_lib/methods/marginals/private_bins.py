@@ -38,7 +38,7 @@ SURE = 6.0  # standard deviations by which the mass of a run to be halved must e
 class BinSettings:
     """Settings with `bins`, which may be "private", and `fine_share`.
 
-    That is the part of the budget for fine counts.
+    `fine_share` is the part of the budget that pays for the fine counts.
 
     PRIVATE_BINS_FROM: from so many rows on, times epsilon over the root of the number of long
         columns, private bins were found to pay (`methods/release.py`); None where nobody looked.
@@ -88,9 +88,9 @@ def encoder(
 
 
 def fine_encoder(schema: Schema, by_column: Sequence[tuple[str, int]]) -> FineBins:
-    """Return FINE equal-width bins of each number that `by_column` does not name.
+    """Return the encoder with FINE equal-width bins of each number that `by_column` does not name.
 
-    Whole numbers of a narrower range are as they are.
+    Whole numbers of a narrower range keep one bin for each value.
     """
     chosen = {}
     for column in (schema[name] for name in schema.numeric):
@@ -112,9 +112,10 @@ def long_in(domain: Domain, config: Any) -> list[int]:
 
 
 def most_levels(domain: Domain) -> np.ndarray:
-    """Return what a column can have after runs are formed, int64 (columns,).
+    """Return how many levels a column can have after runs are formed, int64 (columns,).
 
-    BASE parts, as many halvings as the mass allows, and a gap.
+    A long column has at most BASE parts, as many more by halving, and a gap. Others keep their
+    levels.
     """
     levels, long = np.array(domain.levels, np.int64), large(domain)
     levels[long] = np.minimum(levels[long], 2 * BASE + 1)
@@ -165,7 +166,7 @@ def run_of(codes: np.ndarray, firsts: np.ndarray) -> np.ndarray:
 def part_edges(firsts: np.ndarray, size: int) -> np.ndarray:
     """Return the edges of the parts of all runs.
 
-    A part ends where a run or one of the BASE equal parts of so many levels does.
+    A part ends where a run ends, or where one of the BASE equal parts of all levels ends.
     """
     return np.unique([*firsts, *base_edges(size)])
 
@@ -173,7 +174,7 @@ def part_edges(firsts: np.ndarray, size: int) -> np.ndarray:
 def smoothed(noisy: np.ndarray, firsts: np.ndarray, sigma: float) -> np.ndarray:
     """Return the counts with each run's parts moved towards an even spread over the run.
 
-    The more so the less they stand out of the noise.
+    The less the parts stand out of the noise, the more they are moved.
 
     A run's parts differ from an even spread by what is there and by noise, whose part in the sum of
     squares is known: by so much the differences are shrunk (James and Stein 1961).
@@ -208,7 +209,8 @@ def spread(
 ) -> np.ndarray:
     """Draw a level for each run.
 
-    One of its parts by their noisy counts, and uniform in that part.
+    It first draws one of the run's parts by their noisy counts, then a level of this part, each
+    with the same probability.
     """
     edges = part_edges(firsts, len(noisy))
     masses = np.maximum(np.add.reduceat(noisy, edges[:-1]), 0)
@@ -228,7 +230,7 @@ def spread(
 def first_state(domain: Domain, config: Any) -> Arrays:
     """Return what the state of a method begins with where there are long columns.
 
-    Nothing otherwise.
+    Without long columns it is empty.
 
     levels: of fine counts, int64 (columns,). long, gaps: the columns that `formed` puts into runs,
     and those of them with gaps.
@@ -250,9 +252,9 @@ def long_of(state: Arrays) -> list[int]:
 
 
 def sent(state: Arrays) -> Arrays:
-    """Return what clients are sent.
+    """Return what clients are sent about long columns.
 
-    Which columns are long, and their runs once they are formed; no counts.
+    This is which columns are long and, once they are formed, their runs. No counts are sent.
     """
     return {n: v for n, v in state.items() if n == "long" or n.startswith("firsts ")}
 

@@ -1,6 +1,6 @@
 """How FedVAE's clients agree on the Gaussian mixtures of numeric columns.
 
-Categories are declared, hence known.
+Categories are declared, so the clients have nothing to agree on there.
 """
 
 from collections.abc import Sequence
@@ -82,9 +82,9 @@ def histogram_charges(
 def server_encoding(
     state: Arrays, updates: Sequence[Update], config, rng: np.random.Generator
 ) -> Arrays:
-    """Put the clients' contributions together.
+    """Return the mixtures of the numeric columns, put together from what the clients sent.
 
-    `weights`, `means`, `deviations` (numeric columns, modes).
+    Arrays: `weights`, `means`, `deviations`, each (numeric columns, modes).
     """
     columns = int((state["levels"] == 0).sum())
     parts = [update.arrays for update in updates]
@@ -112,7 +112,7 @@ def server_encoding(
 
 
 def _pooled(parts: Sequence[Arrays], j: int, config, rng: np.random.Generator) -> modes.Mixture:
-    """Return the mixture of a column that all clients have handed in."""
+    """Return the mixture of column `j`, fitted to the values that all clients handed in."""
     values, where = np.unique(
         np.concatenate([part[f"values/{j}"] for part in parts]), return_inverse=True
     )

@@ -98,7 +98,7 @@ class Config:
     device: Literal["auto", "cpu", "cuda"] = "auto"
 
     def __post_init__(self):
-        """Check settings together."""
+        """Raise BadInput for settings that are out of range."""
         for name in (
             "training_rounds",
             "local_epochs",
@@ -122,12 +122,12 @@ class Config:
 
     @property
     def encoding_rounds(self) -> int:
-        """Rounds in which clients agree on mixtures."""
+        """How many rounds the clients need to agree on mixtures."""
         return self.mixture_rounds if self.encoding == "federated" else 1
 
     @property
     def rounds(self) -> int:
-        """Rounds of a run."""
+        """How many rounds a run has."""
         return self.encoding_rounds + self.training_rounds
 
 
@@ -135,14 +135,14 @@ AS_PUBLISHED = {"encoding": "pooled", "likeliest": True}
 
 
 def encoder(schema: Schema, config: Config) -> UnitRange:
-    """Return places in the declared range, and codes."""
+    """Return the encoder: places in the declared range for numbers, codes for categories."""
     return UnitRange(schema)
 
 
 def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config) -> list[Charge]:
-    """Return the charges: the histograms, and the noisy sums of gradients of all steps.
+    """Return the charges of the histograms and of the noisy sums of gradients.
 
-    In all rounds.
+    The sums are those of all steps in all rounds.
     """
     steps = config.training_rounds * _steps(num_rows, config)
     histograms = histogram_charges(
@@ -158,9 +158,10 @@ def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
 
 
 def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
-    """Check mixtures of the numeric columns once there are some, then a network.
+    """Check the mixtures of the numeric columns and the network.
 
-    The network has the size that these make.
+    After the first round there are mixtures, and in training there is a network of the size that
+    they make.
     """
     own = start(domain, config, np.random.default_rng(0))
     expected: dict[str, np.ndarray | Values] = {**own, "round": np.array(round)}
@@ -218,9 +219,10 @@ def server_step(
     noise: Noise | None,
     rng: np.random.Generator,
 ) -> tuple[Arrays, list[Charge]]:
-    """Put the mixtures together, then average the networks.
+    """Put the mixtures together, or average the networks.
 
-    Clients are weighted by their rows (FedAvg).
+    The average weights clients by their rows (FedAvg). After the last encoding round the server
+    adds an untrained network.
     """
     number = int(state["round"]) + 1
     if number <= config.encoding_rounds:
@@ -263,7 +265,7 @@ def _steps(num_rows: int, config: Config) -> int:
 
 
 def _gradients(noise_multiplier: float, num_rows: int, config: Config, steps: int) -> Charge:
-    """Return the charge of `steps` sums of clipped gradients with noise.
+    """Return the charge of `steps` noisy sums of clipped gradients.
 
     One row more or less moves a sum by at most `clip`.
     """
@@ -280,7 +282,7 @@ def _encoded(
 ) -> torch.Tensor:
     """Return the client's rows as the network reads them, (rows, layout.width).
 
-    A number keeps the mode drawn for it.
+    A number keeps the mode that was drawn for it first.
     """
     levels = state["levels"]
     if "modes" not in client.memory:
@@ -312,7 +314,7 @@ def _train_privately(
     noise: Noise,
     steps: int,
 ) -> None:
-    """Make `steps` steps of DP-SGD on rows of which `size` are declared.
+    """Make `steps` steps of DP-SGD on the client's rows; `size` is the declared number of rows.
 
     What Adam, its weight decay and `keep_spread` do afterwards is post-processing.
     """

@@ -18,7 +18,7 @@ NARROWEST, WIDEST, FIRST = 0.01, 1.0, 0.1  # standard deviation of a decoded num
 
 
 class Vae(nn.Module):
-    """Encoder and decoder.
+    """The encoder and the decoder of TVAE.
 
     All parameters sit in linear layers, as private training needs (see `dp_sgd`).
 
@@ -70,9 +70,9 @@ class Vae(nn.Module):
 
     @torch.no_grad()
     def imagine(self, num_rows: int, *, likeliest: bool) -> tuple[Tensor, Tensor]:
-        """Decode normal latent vectors.
+        """Decode rows from normal latent vectors.
 
-        (distances (rows, numbers), choice within each block (rows, blocks)).
+        Returns distances (rows, numbers), and the choice within each block (rows, blocks).
 
         likeliest: take the entry with the highest score of every block; else draw by its softmax.
         """

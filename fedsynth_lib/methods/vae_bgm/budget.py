@@ -65,7 +65,7 @@ class Config:
     moments_share: float = 0.02
 
     def __post_init__(self):
-        """Check settings together."""
+        """Raise BadInput for settings that are out of range or exclude each other."""
         least = (
             "training_rounds",
             "local_epochs",
@@ -127,12 +127,12 @@ class Config:
 
     @property
     def rounds(self) -> int:
-        """Rounds of a run."""
+        """How many rounds a run has."""
         return self.first + (1 if self.technique == "isolated" else self.training_rounds)
 
     @property
     def epochs(self) -> int:
-        """Of one round."""
+        """How many epochs a network trains in one round."""
         return self.local_epochs * (self.training_rounds if self.technique == "isolated" else 1)
 
 
@@ -145,13 +145,13 @@ class Releases(NamedTuple):
 
 
 def releases_of(noise_multiplier: float, numeric: int, num_rows: int, config: Config) -> Releases:
-    """Return what a node with so many rows releases in a round.
+    """Return the charges of what a node with so many rows releases in a round.
 
-    It is the same for the promise and for the run.
+    The plan and the run both take their charges from here.
 
     Each network is trained and fitted on the same rows, hence all count. In zCDP a plain Gaussian
-    release costs 1 / (2 h^2), and `steps` sampled ones about steps rate^2 / (2 sigma^2), of which
-    the shares are taken.
+    release costs 1 / (2 h^2), and `steps` sampled ones cost about steps rate^2 / (2 sigma^2). The
+    shares of the budget are computed with these costs.
     """
     share = rate(num_rows, config)
     times = steps(num_rows, config) * config.networks
@@ -176,7 +176,7 @@ def releases_of(noise_multiplier: float, numeric: int, num_rows: int, config: Co
 def rate(num_rows: int, config: Config) -> float:
     """Return the probability of a row to be in a private batch.
 
-    Received rows, which cost nothing, come with the same.
+    Received rows have the same probability; they cost nothing.
     """
     return min(1.0, config.batch / num_rows)
 

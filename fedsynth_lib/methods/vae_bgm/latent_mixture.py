@@ -62,7 +62,7 @@ class Posterior(NamedTuple):
     factors: np.ndarray  # lower triangular, inverse of the covariances' Cholesky factors
 
     def take(self, starts: np.ndarray) -> "Posterior":
-        """Return these starts alone."""
+        """Return only these starts."""
         return Posterior(*(each[starts] for each in self))
 
 
@@ -138,7 +138,11 @@ def converged(
 
 
 def mixture_of(posterior: Posterior) -> Mixture:
-    """Return the posterior's means: expected stick lengths multiplied out, means, covariances."""
+    """Return the mixture that the posterior expects.
+
+    Its weights are the expected stick lengths multiplied out; means and covariances are the
+    posterior's.
+    """
     total = posterior.first + posterior.second
     left = np.concatenate([[1.0], np.cumprod(posterior.second / total)[:-1]])
     weights = posterior.first / total * left
@@ -150,9 +154,10 @@ def _clusters(rows: np.ndarray, components: int, seed: int) -> np.ndarray:
 
 
 def _features(rows: np.ndarray) -> np.ndarray:
-    """Return one, values, and products of two of them.
+    """Return, for each row, a one, its values, and the products of every two of them.
 
-    (1 + columns + columns * (columns + 1) / 2, rows).
+    A value is also multiplied with itself. Shape: (1 + columns + columns * (columns + 1) / 2,
+    rows).
     """
     one, other = np.triu_indices(rows.shape[1])
     values = np.ascontiguousarray(rows.T)
@@ -160,18 +165,19 @@ def _features(rows: np.ndarray) -> np.ndarray:
 
 
 def _moments(features: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Return sums over the rows, each counted with its share.
+    """Return the sums of the features over the rows, each row counted with its share.
 
-    (starts, components, features), of shares (starts, components, rows).
+    features: (features, rows). shares: (starts, components, rows). Returns (starts, components,
+    features).
     """
     starts, components, number = shares.shape
     return (shares.reshape(-1, number) @ features.T).reshape(starts, components, -1)
 
 
 def _expect(features: np.ndarray, posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
-    """Return moments of the rows shared out among the components, and the shares' entropy.
+    """Share the rows out among the components; return their moments and the shares' entropy.
 
-    As of `_moments`, and (starts,).
+    The moments are those of `_moments`, the entropy is (starts,).
     """
     weights = _weights(posterior)
     starts, components, _ = weights.shape
@@ -188,9 +194,10 @@ def _expect(features: np.ndarray, posterior: Posterior) -> tuple[np.ndarray, np.
 
 
 def _weights(posterior: Posterior) -> np.ndarray:
-    """Return the weights of the expected log densities, with that of each component's weight.
+    """Return the coefficients of the features in the expected log densities.
 
-    (starts, components, features).
+    The constant of each component includes its expected log weight. Shape: (starts, components,
+    features).
     """
     columns = posterior.means.shape[-1]
     spread = posterior.factors.transpose(0, 1, 3, 2) @ posterior.factors  # inverse covariances
@@ -243,7 +250,7 @@ def _maximise(moments: np.ndarray, prior: Prior, ridge: float) -> Posterior:
 def _inverse(lower: np.ndarray) -> np.ndarray:
     """Invert lower triangular matrices (..., columns, columns).
 
-    numpy's takes five times as long, since it is for any.
+    NumPy's inverse takes five times as long, because it is for any matrix.
     """
     one = torch.eye(lower.shape[-1], dtype=torch.float64)
     return torch.linalg.solve_triangular(torch.from_numpy(lower), one, upper=False).numpy()
@@ -252,7 +259,7 @@ def _inverse(lower: np.ndarray) -> np.ndarray:
 def _half_log_determinant(posterior: Posterior) -> np.ndarray:
     """Return half the log determinant of the inverse covariances.
 
-    Each is divided by its degrees of freedom.
+    Each inverse is first divided by its degrees of freedom.
     """
     columns = posterior.means.shape[-1]
     diagonal = np.diagonal(posterior.factors, axis1=-2, axis2=-1)

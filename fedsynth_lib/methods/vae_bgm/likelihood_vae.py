@@ -77,9 +77,10 @@ class LikelihoodVae(nn.Module):
         return values
 
     def decode(self, vectors: Tensor, kept: Tensor | None = None) -> Tensor:
-        """Return raw parameters of the output distributions.
+        """Return the raw parameters of the output distributions.
 
-        Means and deviations of numbers, one score of each pair, scores of others.
+        They are means and deviations of numbers, one score of each column of two categories, and
+        one score of each category of the other columns.
         """
         hidden = F.relu(self.inner(vectors))
         if kept is not None:
@@ -91,7 +92,8 @@ class LikelihoodVae(nn.Module):
     def output_distributions(self, raw: Tensor) -> list[Distribution]:
         """Return the output distributions from what `decode` returns, within the limits above.
 
-        One of all numbers, one of all columns of two categories, and one of each other column.
+        The first is of all numbers, the second of all columns of two categories. Then each column
+        of more categories has its own.
         """
         means, widths, pairs, others = raw.split(
             [self.numbers, self.numbers, self.pairs, sum(self.blocks)], dim=1
@@ -110,7 +112,7 @@ class LikelihoodVae(nn.Module):
     ) -> Tensor:
         """Return the negative evidence lower bound of each row, (rows,).
 
-        Eq. 1 of apellaniz2025, sign changed.
+        Source: equation 1 of apellaniz2025, with the sign changed.
 
         Parameters
         ----------

@@ -1,10 +1,11 @@
 """A Gaussian mixture of latent means from noisy sums alone.
 
-This goes beyond apellaniz2025, which fits one to the means as such.
+This goes beyond apellaniz2025, which fits a mixture to the means without noise.
 
-Expectation maximisation whose every step sees the rows through one Gaussian release (after Park et
-al. 2017): of each component the rows' shares, their shares times the vectors, and times their
-squares; covariances are diagonal, since the noise of a full one would drown it.
+The fit is expectation maximisation in which every step sees the rows through one Gaussian release
+(after Park et al. 2017). The release has, for each component, the sums of the rows' shares, of
+their shares times the vectors, and of their shares times the vectors' squares, and the sum of the
+log-variances. Covariances are diagonal, since the noise of a full one would drown it.
 """
 
 import numpy as np
@@ -28,7 +29,9 @@ def private_mixture(
     noise: np.random.Generator,
     rng: np.random.Generator,
 ) -> tuple[Mixture, np.ndarray]:
-    """Return a mixture of latent means, and the mean log-variances; `steps` Gaussian releases.
+    """Return a mixture of latent means, and the mean log-variances.
+
+    Both come from `steps` Gaussian releases and nothing else of the rows.
 
     means, log_variances: (rows, latent). radius: vectors are shortened to this length. Components
     start at draws from the latent prior and are drawn back to it where the noise is larger than
@@ -69,12 +72,13 @@ def private_mixture(
 
 
 def released(shares: np.ndarray, vectors: np.ndarray, log_variances: np.ndarray) -> np.ndarray:
-    """Return all sums of one step, flat.
+    """Return all sums of one step, flat and before noise is added.
 
-    shares: (rows, components), of each row 1; vectors: of length 1 at most.
+    shares: (rows, components), each row has the sum 1. vectors: (rows, latent), of length 1 at
+    most.
 
-    A row adds r, r u, r u^2 and its log-variances over LIMIT sqrt(latent): blocks of norm 1 at most
-    each, hence 2.
+    A row with the shares r and the vector u adds r, r u, r u^2, and its log-variances over LIMIT
+    sqrt(latent). These are four blocks of norm 1 at most, so the L2 sensitivity is 2.
     """
     parts = [shares.sum(axis=0), shares.T @ vectors, shares.T @ vectors**2]
     parts.append(log_variances.sum(axis=0) / (LIMIT * np.sqrt(vectors.shape[1])))

@@ -21,7 +21,7 @@ def declared(columns: int, levels: int) -> np.ndarray:
 def of_values(values: np.ndarray, counts: np.ndarray, levels: int) -> np.ndarray:
     """Return one line of a map: quantiles of values that occur `counts` times.
 
-    Linear between neighbours, as in NumPy.
+    Between neighbours it is linear, as in NumPy.
     """
     order = np.argsort(values)
     values, counts = values[order], counts[order]
@@ -35,7 +35,7 @@ def of_values(values: np.ndarray, counts: np.ndarray, levels: int) -> np.ndarray
 def of_histogram(counts: np.ndarray, levels: int) -> np.ndarray:
     """Return one line of a map: quantiles of a histogram of places, even within bins.
 
-    Noisy counts below 0 count nothing.
+    Counts that noise has moved below 0 count as 0.
     """
     counts = np.maximum(counts, 0.0)
     if not counts.sum():
@@ -49,7 +49,7 @@ def of_histogram(counts: np.ndarray, levels: int) -> np.ndarray:
 def of_clients(parts: list[Arrays], columns: int, levels: int, encoding: str) -> np.ndarray:
     """Return the map of all numeric columns from what clients sent.
 
-    `histograms`, or values and how often they occur.
+    Clients sent `histograms`, or their values and how often each occurs.
     """
     if encoding == "histograms":
         return np.stack(
@@ -86,7 +86,7 @@ def scores(numbers: np.ndarray, grid: np.ndarray) -> np.ndarray:
 
 
 def numbers(scores: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """Return the numbers of scores, the inverse of `scores`."""
+    """Return the numbers that have these scores; this is the inverse of `scores`."""
     probabilities = np.linspace(0, 1, grid.shape[1])
     columns = [
         np.interp(norm.cdf(column), probabilities, line)

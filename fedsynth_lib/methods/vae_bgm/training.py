@@ -33,13 +33,13 @@ LATENT = Latent._fields
 
 
 def untrained(levels: np.ndarray, config: Config) -> list[LikelihoodVae]:
-    """Return untrained networks."""
+    """Return as many untrained networks as the settings say."""
     sizes = (config.hidden, config.latent, config.dropout, config.steepest)
     return [LikelihoodVae(levels, *sizes) for _ in range(config.networks)]
 
 
 def flat(networks: Sequence[LikelihoodVae]) -> Arrays:
-    """Return the parameters of networks as arrays."""
+    """Return the parameters of the networks as flat arrays, by name."""
     return {f"network/{k}": weights.flat(network) for k, network in enumerate(networks)}
 
 
@@ -59,7 +59,7 @@ def decoders(networks: Sequence[LikelihoodVae]) -> np.ndarray:
 
 
 def load_decoder(network: LikelihoodVae, values: np.ndarray) -> None:
-    """Take parameters for a network's decoder."""
+    """Set the parameters of a network's decoder."""
     cut = weights.flat(network.inner).size
     weights.load(network.inner, values[:cut])
     weights.load(network.outer, values[cut:])
@@ -101,10 +101,8 @@ def _train(
 ):
     """Train for epochs of batches in fixed order until the `stopping` loss improves no more.
 
-    As published.
-
-    That loss is taken after every step, as published; the last weights stay (in the published code
-    the best ones are kept by reference, hence are the last ones too).
+    As published, the loss of the `stopping` rows is taken after every step, and the last weights
+    stay (in the published code the best ones are kept by reference, hence are the last ones too).
     """
     optimiser = torch.optim.Adam(
         network.parameters(), lr=config.learning_rate, betas=BETAS, fused=True
@@ -163,7 +161,7 @@ def _train_privately(
 def _kept(rows: int, config: Config, rng: np.random.Generator) -> torch.Tensor:
     """Draw dropout's factors (rows, hidden): 0, or 1 / (1 - dropout).
 
-    Torch draws them 20 times as slowly.
+    Torch takes 20 times as long to draw them.
     """
     uniform = np.frombuffer(rng.bytes(2 * rows * config.hidden), np.uint16).reshape(
         rows, config.hidden
@@ -180,9 +178,9 @@ def latent_of(
     noise: Noise | None,
     rng: np.random.Generator,
 ) -> Latent:
-    """Return the mixture of the rows' latent means.
+    """Return the mixture of the latent means of `rows`, and their mean log-variances.
 
-    Without noise: those of the rows trained with.
+    rows: those that `train_all` returned. With noise both come from `private_mixture`.
     """
     network.eval()
     with torch.no_grad():
@@ -211,10 +209,10 @@ def latent_of(
 def draw(
     network: LikelihoodVae, latent: Latent, num_rows: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Draw float32 rows.
+    """Draw float32 rows from a network and its latent mixture.
 
-    A latent mean from the mixture, noise of the common variance, and a draw from the output
-    distributions.
+    A row starts as a latent mean from the mixture. Noise of the common variance is added to it, and
+    the row is drawn from the output distributions.
     """
     network.eval()
     vectors = Mixture(*latent[:3]).sample(num_rows, rng)

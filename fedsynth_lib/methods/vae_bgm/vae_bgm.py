@@ -69,12 +69,12 @@ CPU = torch.device("cpu")  # networks of this size train no faster elsewhere
 
 
 def encoder(schema: Schema, config: Config) -> UnitRange:
-    """Return places in the declared range, and codes."""
+    """Return the encoder: places in the declared range for numbers, codes for categories."""
     return UnitRange(schema)
 
 
 def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config) -> list[Charge]:
-    """Return the charges: moments, all private steps of all networks, and their mixtures.
+    """Return the charges of the moments, of all private steps of all networks, and of the mixtures.
 
     Raises BadInput without `clip`.
     """
@@ -88,9 +88,10 @@ def plan(noise_multiplier: float, domain: Domain, num_rows: int, config: Config)
 
 
 def start(domain: Domain, config: Config, rng: np.random.Generator) -> Arrays:
-    """Return the levels of columns, and untrained networks that all nodes begin with.
+    """Return the first state: the levels of columns, and what the settings give all nodes.
 
-    Levels are 0 for numbers; networks of FedAvg.
+    A numeric column has the level 0. The settings may give public moments and, in FedAvg, untrained
+    networks that all nodes begin with.
     """
     levels = np.array(domain.levels)
     state = {"levels": levels, "round": np.array(0)}
@@ -112,10 +113,10 @@ def broadcast(state: Arrays, config: Config) -> Arrays:
 
 
 def check_broadcast(state: Arrays, domain: Domain, config: Config, round: int) -> None:
-    """Check moments, and what the technique shares of earlier rounds.
+    """Check the moments, and what the technique shared in earlier rounds.
 
-    Moments of places in the declared ranges; networks of the size that the declared columns make,
-    or rows of these columns.
+    Moments must be of places in the declared ranges. Networks (FedAvg) must have the size that the
+    declared columns make. Rows (SDS) must have these columns, and codes of declared categories.
     """
     numbers, later = domain.levels.count(0), round > config.first
     own = start(domain, config, np.random.default_rng(0))
@@ -211,9 +212,10 @@ def server_step(
     noise: Noise | None,
     rng: np.random.Generator,
 ) -> tuple[Arrays, list[Charge]]:
-    """Compute moments from all sums; then average networks, or join the senders' rows.
+    """Compute moments from the sums, or put together what the nodes shared in a round.
 
-    Networks in FedAvg; at last it takes the generators.
+    FedAvg averages the networks, and SDS passes the senders' rows on. In the last round the server
+    keeps every node's generator.
     """
     number = int(state["round"])
     kept = {name: values for name, values in state.items() if not name.startswith("rows/")}
@@ -246,9 +248,9 @@ def server_step(
 
 
 def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generator) -> np.ndarray:
-    """Draw rows (num_rows, columns) of all nodes' generators.
+    """Draw rows (num_rows, columns) from the generators of all nodes.
 
-    As many of each as it has real rows in proportion.
+    A row comes from a node with a probability in proportion to the node's number of real rows.
     """
     counts = rng.multinomial(num_rows, state["sizes"] / state["sizes"].sum())
     parts = [
@@ -266,9 +268,9 @@ def sample(state: Arrays, num_rows: int, config: Config, rng: np.random.Generato
 def drawn(
     state: Arrays, node: int, num_rows: int, config: Config, rng: np.random.Generator
 ) -> np.ndarray:
-    """Draw rows (num_rows, columns) of one node's generator as its networks do.
+    """Draw rows (num_rows, columns) from one node's generator, in the scale of its networks.
 
-    In equal parts and mixed.
+    Each network draws an equal part, and the parts are mixed.
 
     Numbers are standardised by the node's moments, and neither whole nor within their declared
     range.
@@ -286,9 +288,10 @@ def drawn(
 
 
 def standardised(rows: np.ndarray, levels: np.ndarray, moments: np.ndarray) -> np.ndarray:
-    """Return float32 rows with numeric columns less their mean, over their deviation.
+    """Return float32 rows with standardised numeric columns.
 
-    Codes are as they are.
+    The mean is subtracted from each number, and the rest is divided by the standard deviation.
+    Codes stay as they are.
 
     rows: places in the declared range, and codes. moments: (numeric columns, 2), mean and deviation
         of such places.
@@ -299,7 +302,7 @@ def standardised(rows: np.ndarray, levels: np.ndarray, moments: np.ndarray) -> n
 
 
 def places(rows: np.ndarray, levels: np.ndarray, moments: np.ndarray) -> np.ndarray:
-    """Return places, the inverse of `standardised`, cut to the declared range."""
+    """Undo `standardised`, and cut numbers to the declared range."""
     rows = np.array(rows, float)
     rows[:, levels == 0] = np.clip(rows[:, levels == 0] * moments[:, 1] + moments[:, 0], 0, 1)
     return rows
@@ -308,7 +311,7 @@ def places(rows: np.ndarray, levels: np.ndarray, moments: np.ndarray) -> np.ndar
 def _sums(
     rows: np.ndarray, levels: np.ndarray, releases: Releases, noise: Noise | None
 ) -> np.ndarray:
-    """Return number of rows, sums and sums of squares of numeric columns, flat.
+    """Return the number of rows, and the sums and sums of squares of numeric columns, flat.
 
     A row adds 1, and of each column a place between 0 and 1 and its square: an L2 distance of
     sqrt(1 + 2 columns). With noise that is rounded, places and squares are whole multiples of 1 /
@@ -336,7 +339,7 @@ def _totals(parts: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _of_moments(releases: Releases, noise: Noise | None, levels: np.ndarray) -> list[Charge]:
-    """Return what the sums cost; nothing where there is no number."""
+    """Return the charges of the sums; without numeric columns there are none."""
     if noise and releases.moments:
         return [releases.moments]
     return [Charge(MOMENTS, "unprotected")] if (levels == 0).any() else []
@@ -345,7 +348,7 @@ def _of_moments(releases: Releases, noise: Noise | None, levels: np.ndarray) -> 
 def _moments(sums: np.ndarray) -> np.ndarray:
     """Return mean and standard deviation, (numeric columns, 2), from what `_sums` gives.
 
-    They are never degenerate.
+    A standard deviation is at least LEAST_DEVIATION.
     """
     columns = len(sums) // 2
     means, squares = np.clip(np.split(sums[1:] / max(sums[0], 1.0), 2), 0, 1).reshape(2, columns)
