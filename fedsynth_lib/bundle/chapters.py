@@ -33,6 +33,7 @@ def exhibit_map(notebooks: Sequence[Notebook]) -> pd.DataFrame:
     """Return every numbered exhibit of the five works with the notebook that makes it.
 
     The exhibits are in the order of the works.
+
     Columns: work, section, exhibit, kind, title, chapter (of the notebooks), notebook, status.
     status: `here` where one of `notebooks` regenerates the exhibit, `planned` where a later one
     could, `illustrative` where there is nothing to compute (drawings, pseudo-code). An exhibit of

@@ -160,6 +160,7 @@ def rounds_of(
     """Return a line for every marginal that AIM measured after the first of `steps`.
 
     Each marginal is named by its columns.
+
     Errors are those of `candidate_errors` before and after, the workload's its mean over the
     workload; ε is what had been spent by then.
     """

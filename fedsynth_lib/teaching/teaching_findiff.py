@@ -120,6 +120,7 @@ def walk(
     """Walk pure noise (num_rows, width) back to rows, and return what is met on the way.
 
     The keys are the numbers of steps that are left: those of `at`, and 0.
+
     The rows at 0 are those that `findiff.sample` decodes with the same generator.
     """
     wanted, seen = set(at), {}
