@@ -71,7 +71,7 @@ class Agreement(NamedTuple):
 def measured(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the numbers of rows that are compared.
 
-    LABELS (as text), `params`, and `value`; columns in BESIDE become rows.
+    The columns are LABELS (as text), `params`, and `value`; columns in BESIDE become rows.
     """
     parts = [rows[~rows["metric"].isin(MACHINE)]]
     for name in BESIDE:
@@ -84,7 +84,7 @@ def measured(rows: pd.DataFrame) -> pd.DataFrame:
 class Spread:
     """Standard deviations over seeds in the committed rows of one grid and profile.
 
-    Else in those of its work.
+    Where these do not have one, it is from the rows of the grid's work.
     """
 
     def __init__(self, rows: pd.DataFrame, work: Callable[[], pd.DataFrame] | None = None):
@@ -103,7 +103,7 @@ class Spread:
         return [pooled(groups, pool) for pool in POOLS]
 
     def deviations(self, numbers: pd.DataFrame) -> pd.Series:
-        """Of each number, a line of `measured`; NaN where no seeds are known."""
+        """Return the deviation of each line of `measured`; NaN where no seeds are known."""
         numbers = numbers.assign(params=numbers["params"].map(seedless))
         found = looked_up(numbers, self._of_grid)
         if found.isna().any() and self.work is not None:

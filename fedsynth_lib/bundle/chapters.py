@@ -32,7 +32,7 @@ STATUSES = ("here", "planned", "illustrative")
 def exhibit_map(notebooks: Sequence[Notebook]) -> pd.DataFrame:
     """Return every numbered exhibit of the five works with the notebook that makes it.
 
-    They are in their order.
+    The exhibits are in the order of the works.
 
     Columns: work, section, exhibit, kind, title, chapter (of the notebooks), notebook, status.
     status: `here` where one of `notebooks` regenerates the exhibit, `planned` where a later one

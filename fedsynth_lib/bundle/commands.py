@@ -320,7 +320,7 @@ def check(
         typer.Option(help='"y ~ a + b", "mean(y) by group" or "survival(time, event) by group"'),
     ] = None,
 ) -> int:
-    """Check whether a synthetic file has the form of the real one; 1 where something differs.
+    """Check whether a synthetic file has the form of the real one; return 1 where it differs.
 
     Columns and their order, types, ranges, categories, shares of missing values; and, for each
     analysis that is named, its results on real and on synthetic rows, with a sentence on whether
@@ -368,7 +368,7 @@ def _values(given: list[str] | None) -> dict[str, str | None] | None:
 def _results() -> Path | None:
     """Return where the user is; None within the checkout.
 
-    There results on tables of one's own have a folder that is never committed.
+    Within the checkout, results on the user's tables go to a folder that is never committed.
     """
     here = Path.cwd()
     return None if is_checkout() and here.is_relative_to(CODE) else here

@@ -169,7 +169,7 @@ def put_facts(
 ) -> tuple[str, list[Outdated]]:
     """Put the value of today into every marker; return the text and what changed.
 
-    name: of the file, for messages. in_json: the text is a notebook's file, where what is put in
+    name: of the file, for messages. in_json: whether the text is a notebook's file, in which values
         must be escaped.
     """
     if text.count("<!--=") != len(MARKER.findall(text)):
@@ -190,7 +190,7 @@ def put_facts(
 
 
 def put_between(text: str, begin: str, end: str, block: str) -> str:
-    """Put the block between the lines `begin` and `end` of README.md's text.
+    """Return the text of README.md with the block between the lines `begin` and `end`.
 
     Raises BadInput where these are missing.
     """

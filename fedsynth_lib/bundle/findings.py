@@ -25,9 +25,9 @@ ITEMS = {f"- {name.capitalize()}:": name for name in (*COLUMNS[3:], QUOTED)}
 
 
 def findings(path: Path | None = None, *, quoted: bool = False) -> pd.DataFrame:
-    """Read the findings, in order: COLUMNS, as text without links and markers.
+    """Read the findings, in order, with COLUMNS as text without links and markers.
 
-    With `quoted` also QUOTED. Raises BadInput for an incomplete one.
+    With `quoted` there is a column QUOTED, too. Raises BadInput for an incomplete finding.
     """
     columns = [*COLUMNS, QUOTED] if quoted else COLUMNS
     found: list[dict[str, str]] = []
@@ -54,9 +54,9 @@ def findings(path: Path | None = None, *, quoted: bool = False) -> pd.DataFrame:
 
 
 def deviations(path: Path | None = None) -> pd.DataFrame:
-    """Read what this bundle does otherwise than a work: DEVIATION_COLUMNS.
+    """Read what this bundle does otherwise than a work, with DEVIATION_COLUMNS.
 
-    kind is the heading above the table.
+    Column `kind` has the heading above the table.
     """
     found = []
     for work, kind, lines in _sections(path):
@@ -76,7 +76,7 @@ def deviations(path: Path | None = None) -> pd.DataFrame:
 def plain(text: str) -> str:
     """Return Markdown as a reader sees it.
 
-    The values of facts without markers, the words of links without addresses.
+    Values of facts lose their markers, and links lose their addresses.
     """
     text = MARKER.sub(lambda marker: marker["said"], text)
     return re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)

@@ -142,10 +142,10 @@ def with_keys(cells: pd.DataFrame) -> pd.DataFrame:
 def states(
     rows: AllRows, printed: Mapping[str, pd.DataFrame], exhibit_map: pd.DataFrame
 ) -> pd.DataFrame:
-    """Return every table and figure that a run can make, with its state.
+    """Return every table and figure that a run can make, in the order of the catalogues.
 
-    In the order of the catalogues: work, exhibit, title, notebook, state (`exhibits.STATES`), and
-    `missing`, in words, to be in full.
+    Columns: work, exhibit, title, notebook, state (`exhibits.STATES`), and `missing`, which says in
+    words what it lacks to be in full.
     """
     made = exhibit_map[exhibit_map["notebook"] != ""].groupby(["work", "exhibit"])["notebook"]
     made_by = made.agg(", ".join)
@@ -171,7 +171,7 @@ def states(
 def kept(name: str) -> pd.DataFrame:
     """Read a file that `write` made.
 
-    A column of texts, as all of KEYS are, has "" where a text is missing.
+    A column of texts, such as each of KEYS, has "" where a text is missing.
     """
     table = pd.read_csv(project_root() / "data" / "results" / name, dtype=dict.fromkeys(KEYS, str))
     texts = table.select_dtypes(object)
@@ -187,8 +187,8 @@ def gathered() -> Verdict:
 def counted(cells: pd.DataFrame) -> pd.DataFrame:
     """Count every file of published values.
 
-    work, exhibit, `exhibits.counts`, and why ours are missing where no rows are kept. cells: of
-    `cells_beside`.
+    Columns: work, exhibit, those of `exhibits.counts`, and why ours are missing where no rows are
+    kept. cells: of `cells_beside`.
     """
     groups = {place: own for place, own in cells.groupby(["work", "exhibit"])}
     lines = []
@@ -222,8 +222,8 @@ def claims_judged(told: pd.DataFrame) -> pd.DataFrame:
 def headline(verdict: Verdict) -> pd.DataFrame:
     """Return one line for each work.
 
-    Tables and figures by state, published values by verdict, claims by outcome, and how many of
-    each.
+    A line counts tables and figures by state, published values by verdict, and claims by outcome,
+    and has the total of each.
     """
     lines = {}
     for work in WORKS:

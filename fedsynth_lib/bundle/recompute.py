@@ -1,6 +1,6 @@
 """Cells of committed grids computed again from their params.
 
-It says which function a grid's cells are made by, and what a worker answers.
+This module finds the function that makes a grid's cells, and answers the tasks of a worker.
 
 The worker is a process of its own, so that a cell can be stopped, and so that its FEDSYNTH_HOME can
 be a folder that links the data and has an empty cache: nothing that an earlier run kept is found,
@@ -23,7 +23,8 @@ from fedsynth_lib.runs.rows import read_params
 def computed_by(grid: str) -> str:
     """Return what computes the cells of a grid, as a work declares it.
 
-    `work.kind` or `module:function`; empty where they follow from rows of other grids.
+    The text is `work.kind` or `module:function`; it is empty where the cells follow from rows of
+    other grids.
 
     Raises BadInput for a grid that no work declares.
     """
@@ -56,9 +57,9 @@ def asked_for(function: Callable, params: str) -> dict[str, Any]:
 
 
 def bare_home(home: Path, root: Path) -> Path:
-    """Make `home` a project folder with the data of `root`, linked, and an empty cache.
+    """Make `home` a project folder without results; return it.
 
-    It has no results.
+    The data of `root` are linked, and the cache is empty.
     """
     source = root.resolve() / "data"
     (home / "data").mkdir(parents=True)
@@ -72,7 +73,8 @@ def bare_home(home: Path, root: Path) -> Path:
 def answer(task: Mapping[str, str]) -> dict[str, Any]:
     """Answer a task (grid, function, profile, cell, params, version).
 
-    `rows`; or `error`, a message; or `lacking`: the table that the cell is of cannot be had here.
+    The answer has `rows`; or `error`, a message; or `lacking`, where the cell's table cannot be had
+    here.
     """
     from fedsynth_lib.tables.lock import at_hand
 

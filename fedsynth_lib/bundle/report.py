@@ -324,7 +324,7 @@ def build(folder: Path | None = None, *, portable: bool = False) -> Path:
 def exhibit_page(site: Site, material: Material, each: Any, further: Sequence[str]) -> None:
     """Make the page of a table or figure of a work.
 
-    It has verdict, picture, table, reasons, claims, files, command.
+    The page has the verdict, picture, table, reasons, claims, files and command.
     """
     name, label = f"{each.work}_{each.exhibit}", f"{each.kind.capitalize()} {each.number}"
     title = f"{label} of {each.work}: {each.title}"
@@ -424,7 +424,7 @@ def result_page(site: Site, material: Material, name: str) -> None:
 def work_page(site: Site, material: Material, work: str) -> None:
     """Make the page of a work.
 
-    It has a sentence, its tables and figures, claims, findings and differences.
+    The page has a sentence, and the work's tables and figures, claims, findings and differences.
     """
     own, name = material.verdict.of(work), f"90_against_published_{work}"
     notes = article(site, FINDINGS, "../", f"## {work}\n")
@@ -522,9 +522,10 @@ def notebook_page(site: Site, material: Material, stem: str, source: Path) -> No
 
 
 def notebook_body(source: Path, folder: Path) -> str:
-    """Convert an executed notebook by nbconvert; kept as long as the notebook is the same.
+    """Convert an executed notebook to HTML by nbconvert.
 
-    Its pictures become files of the site in `folder`.
+    The HTML is kept as long as the notebook is the same. Pictures become files of the site in
+    `folder`.
     """
     kept = folder / ".bodies" / source.stem
     digest = sha256(source.read_bytes() + Path(__file__).with_name("report_pages.py").read_bytes())
@@ -548,7 +549,7 @@ def notebook_body(source: Path, folder: Path) -> str:
 def notebook_text(body: str) -> str:
     """Return what the search finds of a notebook.
 
-    Its headings, and the words of its prose, each once.
+    The text has its headings, and the words of its prose, each once.
     """
     prose = " ".join(re.findall(r"(?s)<(?:p|li|td)>(.*?)</(?:p|li|td)>", body))
     names = re.findall(r"[A-Za-z][\w-]{3,}", unescape(re.sub("<[^>]+>", " ", prose)))

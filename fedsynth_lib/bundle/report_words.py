@@ -1,7 +1,7 @@
 """The sentences of the report that are computed.
 
-Whether works, tables, figures and claims reproduce, which method leads, and what leaves a client
-without noise.
+They say whether works, tables, figures and claims reproduce, which method leads, and what leaves a
+client without noise.
 """
 
 import re
@@ -172,8 +172,8 @@ def label(metric: str) -> str:
 def belief(own: Verdict, caption: str) -> dict[str, Any]:
     """Return what speaks for and against a table or figure, as numbers.
 
-    Runs of a value (fewest and most), scale, sentences of the caption about noise, how many values
-    agree, also by chance, and how many are left out, by verdict.
+    These are the runs of a value (fewest and most), the scale, the caption's sentences about noise,
+    how many values agree and how many would by chance, and how many are left out, by verdict.
     """
     cells, counts = own.cells, own.cells["verdict"].value_counts()
     beside = cells[cells["by_chance"].notna() & cells["verdict"].isin(JUDGED)]
@@ -206,7 +206,7 @@ def causes(cells: pd.DataFrame) -> list[tuple[int, str]]:
 def leaders(table: pd.DataFrame, score: str) -> list[tuple[str, str, str]]:
     """Return (trust, method, score) of the best federated method of ours in each trust model.
 
-    Best first; more is better.
+    The best is first; higher scores are better.
     """
     own = table[(table["group"] == "ours, federated") & table[f"{score} mean"].notna()]
     own = own.assign(score=scores(table, score)).sort_values(f"{score} mean", ascending=False)
@@ -225,7 +225,7 @@ def scores(table: pd.DataFrame, score: str) -> pd.Series:
 def unprotected() -> list[dict[str, Any]]:
     """Count the kinds of release without noise of each private method of a work.
 
-    At most (as published) and at least (in a variant) of a run of ours.
+    `most` is the largest count among our runs (as published), `least` the smallest (in a variant).
     """
     folder, columns = project_root() / "data" / "results" / "paper", ["epsilon", "unprotected"]
     parts = [
@@ -242,9 +242,10 @@ def unprotected() -> list[dict[str, Any]]:
 
 
 def not_private(lines: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the works whose private method releases more without noise than our variant.
+    """Return the works with a private method that releases less without noise in our variant.
 
-    As published; an oracle, which reads rows by design, has no variant.
+    The comparison is with the method as published. An oracle, which reads rows by design, has no
+    variant.
     """
     more = {line["work"] for line in lines if line["most"] > line["least"]}
     return [work for work in WORKS if work in more]

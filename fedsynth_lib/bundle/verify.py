@@ -187,8 +187,9 @@ def of_work(files: Mapping[tuple[str, str], Path], grid: str) -> pd.DataFrame:
 def committed_cells(files: Mapping[tuple[str, str], Path]) -> pd.DataFrame:
     """Return one line for each committed cell.
 
-    grid, profile, cell, params, version, `seconds` on the machine that committed it (its training
-    included where the cell's own rows say how long that took), and `expected`, with OVERHEAD.
+    Columns: grid, profile, cell, params, version, `seconds` on the machine that committed it (its
+    training included where the cell's own rows say how long that took), and `expected`, which adds
+    OVERHEAD.
     """
     parts = []
     for (grid, profile), path in files.items():
@@ -205,7 +206,8 @@ def committed_cells(files: Mapping[tuple[str, str], Path]) -> pd.DataFrame:
 def in_turn(cells: pd.DataFrame, seed: str) -> pd.DataFrame:
     """Return the cells in the order in which they are tried.
 
-    A random one of each stratum, the cheapest stratum first, then a second one of each.
+    A random cell of each stratum comes first, from the cheapest stratum on, then a second one of
+    each.
     """
     order = cells.sample(frac=1, random_state=crc32(seed.encode()))
     order["turn"] = order.groupby(STRATUM).cumcount()

@@ -1,7 +1,8 @@
 """What an analysis comes to on real and on synthetic rows, side by side.
 
-Regressions, means of groups, survival. Everything here is computed from the real rows, without
-noise: for their owner alone, who learns whether a number may be published from the synthetic rows.
+The analyses are regressions, means of groups, and survival. Everything here is computed from the
+real rows, without noise: it is for their owner alone, who learns whether a number may be published
+from the synthetic rows.
 """
 
 import re
@@ -55,8 +56,8 @@ class Plan:
 def read(text: str) -> Plan:
     """Return the plan of an analysis, written as a formula.
 
-    ``y ~ a + b``, ``mean(y) by group``, ``survival(time, event) by group``. Raises BadInput for
-    anything else.
+    A formula is ``y ~ a + b``, ``mean(y) by group``, or ``survival(time, event) by group``. Raises
+    BadInput for anything else.
     """
     if not isinstance(text, str):
         raise BadInput(f"analyses: {text!r} is no text; write 'y ~ a + b'.")
@@ -290,7 +291,7 @@ def _survival(plan: Plan, rows: Rows) -> list[Result]:
 
 
 def _second(plan: Plan, values: pd.Series) -> object:
-    """Return what happens, of a column of two values."""
+    """Return the value of a two-valued column that counts as the event: the second in order."""
     levels = sorted(values.dropna().unique())
     if len(levels) != 2:
         raise BadInput(
@@ -343,7 +344,7 @@ def _verdict(plan: Plan, line: tuple, more: float) -> str:
 
 
 def _number(value: float, error: float) -> str:
-    """Write the two with as many decimals as show two digits of the error."""
+    """Write a value and its error with as many decimals as show two digits of the error."""
     if not 1e-6 <= error < np.inf:
         return f"{value:.3g} ± {error:.2g}"
     decimals = max(0, 1 - int(np.floor(np.log10(error))))

@@ -31,7 +31,7 @@ OF_TABLE = ("target", "unit", "most_rows")  # answers that go into [table]
 class Question(NamedTuple):
     """What a draft asks about a column or a rule.
 
-    place: of its part of the text; entries: the lines that it declares.
+    place: of its part in the text. entries: the lines that it declares.
     """
 
     place: int
@@ -68,8 +68,8 @@ def answered(text: str, hear: Callable[[str], str], say: Callable[[str], None]) 
 def in_notebook(draft: Path, schema: Path) -> "VBox | None":
     """Ask the questions of a draft in a notebook.
 
-    Return controls where somebody runs it, whose button writes the schema; print the questions
-    where nobody does.
+    Where somebody runs the notebook, return controls, whose button writes the schema. Where nobody
+    does, print the questions.
     """
     if watched():
         return controls(draft, schema)
@@ -172,7 +172,7 @@ def _value(part: str, key: str) -> str:
 def _with(part: str, key: str, value: str) -> str:
     """Return the part with an entry changed, or one more before the empty line that ends it.
 
-    Without it where there is no value.
+    Where the value is empty, the entry is left out.
     """
     line, old = f"{key} = {value}\n" if value else "", rf"(?m)^{key} = .*\n"
     if re.search(old, part) or not value:

@@ -64,8 +64,8 @@ def bench(
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """Return the table of a block at epsilon 1 (B: five parties) with the method in `path`.
 
-    It has a line, in D a column, for the method. Returns too what the method promises and breaks,
-    name -> how, in which case it gets none.
+    The method has a line in the table, in block D a column. The second result is name -> how, of
+    the promises that the method breaks; if it breaks any, the table has no line for it.
 
     Raises BadInput for an unknown block, a file that is no method, or a table that the block needs
     and that is not at hand. On a stand-in the method stands alone: no other is of those rows.
@@ -124,9 +124,10 @@ def _table(asked: Block, ours: pd.DataFrame, theirs: pd.DataFrame | None = None)
 
 
 def _cells(asked: Block, made: str, first: Mapping[str, Cell], seeds: int) -> Iterator[dict]:
-    """Return the cells to run, of the tables of the first ones.
+    """Return the cells to run, on the tables of the first ones.
 
-    Of D at two chances to be in a round, if the method has that setting, else everybody is in each.
+    In block D, a method with the setting `participation` is run at two values of it; for another
+    method every client is in each round.
     """
     settings = [{}]
     if asked.kind == "unlike":
@@ -163,7 +164,8 @@ def _registered(path: Path) -> tuple[str, str]:
 def _broken(key: str, table: Table, say: Callable[[str], None]) -> dict[str, str]:
     """Return the promises that the method breaks on some rows of the table.
 
-    Where there are the tests; and its claim of epsilon, where the audit shows more.
+    Promises are checked where the tests are installed. The claim of epsilon counts as broken where
+    the audit shows more.
     """
     checks, broken = CODE / "tests" / "promises.py", {}
     if checks.is_file():

@@ -1,6 +1,6 @@
 """Whether a synthetic file has the form of the real one, and what analyses come to on both.
 
-Form: names, order, types, ranges, gaps.
+The form is the names, order, types, ranges and gaps of columns.
 """
 
 from collections.abc import Sequence
@@ -148,7 +148,7 @@ def _column(
 def _values(column: FileColumn, raw: pd.Series) -> list[str]:
     """Return what its own declaration does not allow.
 
-    Without the column's name, which the line has.
+    The texts leave out the column's name, which the line has.
     """
     if column.modelled is None:
         return _repeated(column, raw)

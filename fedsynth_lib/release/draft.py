@@ -357,7 +357,8 @@ def propose_column(seen: Seen) -> FileColumn:
 def _note(seen: Seen, form: Form) -> str:
     """Return what a comment says of a column.
 
-    How many rows have no value, and what was read from rows beside its range or its categories.
+    It says how many rows have no value, and what was read from rows beside the column's range or
+    categories.
     """
     read = [entry for entry, names in form.ways_of_writing.items() if seen.name in names]
     lines = [f"read from the rows: kind, {', '.join(read)}"] if read else []
@@ -398,7 +399,7 @@ def _kept(seen: Seen, path: Path) -> FileColumn:
 def _looks_like_a_row(container: Container, seen: list[Seen]) -> bool:
     """Whether each name of the header would do as a value of its column.
 
-    And not all are numbers in a row, as some tables call their columns.
+    Names that are consecutive numbers do not count, as some tables call their columns so.
     """
     if tuple(each.name for each in seen) != container.columns:  # some are ignored
         return False
@@ -457,7 +458,7 @@ def _nameless(seen: Seen) -> FileColumn | None:
 def _moments(seen: Seen) -> FileColumn | None:
     """Propose dates and times; with a few words among them, if need be.
 
-    Digits alone are asked about: they may be numbers.
+    Texts of digits alone may be numbers, so the draft asks about them.
     """
     suffix = _suffix(seen.levels)
     levels = seen.levels.str.removesuffix(suffix) if suffix else seen.levels
@@ -479,7 +480,7 @@ def _moment(
 ) -> FileColumn | None:
     """Propose the column, where most levels are moments of these forms.
 
-    Without their suffix; odd: the places of those that are none.
+    levels: without their suffix. odd: the places of those that are no moments.
     """
     if kind == "time" and seen.levels[odd].str.fullmatch(LONGER_THAN_A_DAY).any():
         return None  # lengths of time
@@ -536,10 +537,10 @@ def _moment(
 
 
 def _marked(seen: Seen) -> FileColumn | None:
-    """Propose numbers with marks.
+    """Propose numbers with marks; with a few words among them, if need be.
 
-    A currency, a unit, a percent sign, marks between thousands, a decimal comma, brackets for a
-    minus; with a few words among them, if need be.
+    Marks are a currency, a unit, a percent sign, marks between thousands, a decimal comma, and
+    brackets for a minus.
     """
     if seen.is_number or len(seen.levels) < 2:
         return None
@@ -755,7 +756,7 @@ def _ranged(seen: Seen, question: str) -> FileColumn | None:
 def _steps(seen: Seen) -> tuple[dict, str]:
     """Return what a draft says of the steps of numbers, and what it asks.
 
-    Nothing where there are none.
+    Both are empty where numbers have no steps.
 
     There are steps where few numbers are many people's, or all lie further apart than their
     decimals say. That many prices end alike is asked about.
@@ -789,7 +790,7 @@ def _steps(seen: Seen) -> tuple[dict, str]:
 def _step(numbers: np.ndarray, decimals: int, held: int, unit_name: str = "") -> tuple[dict, str]:
     """Return the step of ascending numbers with so many decimals, of `held` rows.
 
-    As `_steps`.
+    The result is as that of `_steps`.
     """
     units = np.rint(numbers * 10**decimals).astype(np.int64)
     unit = int(np.gcd.reduce(np.diff(units)))
@@ -802,10 +803,10 @@ def _step(numbers: np.ndarray, decimals: int, held: int, unit_name: str = "") ->
 
 
 def _heaps(numbers: pd.Series, counts: np.ndarray, *, whole: bool) -> pd.Series:
-    """Return the share of each value that HEAP of the rows have, the most frequent first.
+    """Return the share of each value that many rows have, the most frequent first.
 
-    And far more than have values near it; none where each value has a bin, or no range is left
-    without them.
+    At least HEAP of the rows have such a value, and far more than have values near it. The result
+    is empty where each value has a bin, or no range is left without these values.
 
     counts: of each number.
     """
@@ -869,7 +870,7 @@ def _moment_in_disguise(seen: Seen) -> str:
 def _thousands(levels: pd.Series) -> str:
     """Return what to ask where every point has three digits behind it.
 
-    As one between thousands has.
+    Such a point may be a mark between thousands.
     """
     pointed = levels[levels.str.contains(".", regex=False)]
     if len(pointed) < FEW_EACH or not pointed.str.fullmatch(r"[-+]?[1-9]\d{0,2}\.\d{3}").all():
@@ -886,7 +887,7 @@ def _thousands(levels: pd.Series) -> str:
 def _categories(seen: Seen, most: int = MOST_LISTED) -> FileColumn:
     """Propose a list of categories, `most` at most.
 
-    Of many, or of words that may mean a missing value, it asks.
+    The draft asks where there are many, or where words may mean a missing value.
     """
     labels = list(seen.own) or sorted(seen.levels)
     if seen.whole and not seen.own and not seen.levels.map(_looks_like_code).any():
@@ -933,7 +934,7 @@ def _categories(seen: Seen, most: int = MOST_LISTED) -> FileColumn:
 def _text(value: object) -> str:
     """Write a cell as text.
 
-    A whole number without its .0, where the type of the file has made it one.
+    A whole number loses the .0 that the type of the file has given it.
     """
     if isinstance(value, float | np.floating) and float(value).is_integer() and abs(value) < 1e15:
         return str(int(value))
@@ -998,10 +999,11 @@ def _too_large(seen: Seen) -> bool:
 
 
 def _decimals(levels: pd.Series) -> dict[str, int | str | bool]:
-    """Return how many digits are behind the point.
+    """Return entries that say how many digits are behind the point.
 
-    At most, or of each, which is shown by an example; nothing where these are too many to be
-    somebody's choice. And whether whole numbers have any.
+    `decimals` is the most that any number has. Where all have the same, `written` shows an example
+    instead. Neither is there where digits are too many to be somebody's choice. `short_whole` says
+    that whole numbers have none.
     """
     said: dict[str, int | str | bool] = {"short_whole": True} if _short_whole(levels, ".") else {}
     digits = levels.str.extract(r"\.(\d*)$")[0].fillna("")
@@ -1018,9 +1020,10 @@ def _decimals(levels: pd.Series) -> dict[str, int | str | bool]:
 
 
 def _far(values: pd.Series, may_be_missing: pd.Series) -> list[int]:
-    """Return the places of values that may be for a missing one.
+    """Return the places of values that may mean a missing one.
 
-    They are outside of what the others span by as much again.
+    They are farther outside the range of the other values than that range is wide, or negative
+    where no other value is.
     """
     rest = values[~may_be_missing]
     if rest.nunique() < MAX_NUMBER_LEVELS:
@@ -1032,9 +1035,9 @@ def _far(values: pd.Series, may_be_missing: pd.Series) -> list[int]:
 
 
 def _suffix(levels: pd.Series) -> str:
-    """Return what nearly all times end with that says where they hold.
+    """Return the time zone that nearly all times end with.
 
-    Z, UTC, CET, an offset such as +01:00; '' where they differ or have none.
+    It is Z, UTC, CET, or an offset such as +01:00; '' where times differ or have none.
     """
     found = levels.str.extract(r"\d:\d.*?((?: ?[+-]\d\d:?\d\d)|Z| [A-Z]{3,5})$")[0]
     if found.notna().sum() < len(levels) - _most_odd(len(levels)) or found.nunique() != 1:
@@ -1061,7 +1064,7 @@ def _pattern(form: str) -> re.Pattern:
 def _misfits(levels: pd.Series, form: str) -> list[int] | None:
     """Return the places of the levels that are no moment of this form.
 
-    None where they are too many, or the others too few.
+    The result is None where they are too many, or the others too few.
     """
     if form in BARE_CLOCKS and not levels.str.match(r"0\d").any():
         return None
@@ -1089,7 +1092,7 @@ def _is_moment(text: str, form: str) -> bool:
 def _as_written(levels: pd.Series, form: str) -> str:
     """Return the form as all of these moments of it are spelt.
 
-    With or without zeros, in capitals or not.
+    The spelling is with or without leading zeros, and in capitals or not.
     """
     parts = pd.DataFrame([_pattern(form).fullmatch(text).groupdict() for text in levels])
     for part in SPELLINGS.keys() & set(parts):
@@ -1100,9 +1103,10 @@ def _as_written(levels: pd.Series, form: str) -> str:
 
 
 def _one_way(levels: pd.Series, marks: Written) -> bool:
-    """Whether most of the numbers have what is before and after the example.
+    """Whether most of the numbers are written as the example.
 
-    And, where they are large enough, the thousands mark.
+    They have what is before and after its number and, where they are large enough, its thousands
+    mark.
     """
     around = levels.str.contains(marks.prefix.strip(), regex=False)
     around &= levels.str.contains(marks.suffix.strip(), regex=False)

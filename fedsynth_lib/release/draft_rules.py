@@ -62,7 +62,7 @@ def propose_rules(form: Form, raw: pd.DataFrame) -> tuple[Rule, ...]:
 def persons(raw: pd.DataFrame, named: re.Pattern) -> dict[str, str]:
     """Return what to ask about each column whose values may be persons of several rows each.
 
-    Few rows have the same value, and among these other columns never differ.
+    Few rows of such a column have the same value, and among these other columns never differ.
 
     named: how columns of numbers of persons are called; of another one, two columns must be so.
     """
@@ -132,7 +132,7 @@ def _factorized(raw: pd.Series) -> tuple[np.ndarray, pd.Series]:
 def _orders(read: Read, sums: list[tuple[str, ...]]) -> Iterator[Rule]:
     """Find a <= b, or a < b.
 
-    Not what follows from others by way of a third column, or from a sum.
+    What follows from others by way of a third column, or from a sum, is left out.
     """
     rng, found = np.random.default_rng(0), {}
     for a, b in permutations(list(read.amounts)[:MOST_COLUMNS], 2):
@@ -160,7 +160,7 @@ def _orders(read: Read, sums: list[tuple[str, ...]]) -> Iterator[Rule]:
 def _sums(read: Read) -> Iterator[tuple[str, ...]]:
     """Find the parts and, last, the total: a + b = c, or a + b + c = d.
 
-    Of a date and days, too.
+    A sum may be of a date and days, too.
     """
     names = [name for name in read.amounts if read.columns[name].kind in ("numeric", "date")]
     if len(names) > MOST_COLUMNS:
@@ -220,9 +220,9 @@ def _one_each(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def _empty(read: Read) -> Iterator[Rule]:
-    """Find where b is empty, or has one and the same category.
+    """Find where b is empty, or always has the same category, by the value of a.
 
-    Unless a has one value, or but for one.
+    The rule holds for all values of a except one, or for one value of a alone.
     """
     groups = {
         name: codes

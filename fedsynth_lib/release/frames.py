@@ -343,7 +343,7 @@ def _schema(
 ) -> tuple[str | Path | None, list[str] | None]:
     """Return the schema that is given, or else the text of a draft and what it asks.
 
-    The second is None where nothing was drafted.
+    The second result is None where nothing was drafted.
     """
     if schema is not None and not (isinstance(schema, str | Path) and schema):
         raise BadInput(

@@ -108,7 +108,7 @@ def _learned_again(
 def _estimates(model: SavedModel, rows: pd.DataFrame, columns: Sequence[str]) -> pd.Series:
     """Return by (column, what) its mean, or the share of one of its categories.
 
-    Among rows that have a value.
+    Rows without a value do not count.
     """
     found = {}
     for column in model.form.columns:

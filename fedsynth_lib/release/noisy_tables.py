@@ -78,7 +78,7 @@ def tables(model: SavedModel) -> dict[tuple[str, ...], pd.DataFrame]:
 def write(model: SavedModel, folder: Path, *, release: bool, quote_formulas: bool = False) -> None:
     """Write a CSV file for each table.
 
-    Of a rehearsal its name says so, and those of an earlier one are removed.
+    The name of a rehearsal's file says so; files of an earlier rehearsal are removed.
 
     quote_formulas: as in `Container.content`.
     """
@@ -140,7 +140,7 @@ def _labels(form: Form, column: Column, edges: np.ndarray | None) -> list[tuple[
 def _in_runs(state: Arrays, place: int, labels: list[tuple[str, str]]) -> list[str]:
     """Return what the levels of a column are called.
 
-    They may be runs of those of its encoder.
+    A level may be a run of several levels of the column's encoder.
     """
     firsts = np.arange(len(labels))
     if place in private_bins.long_of(state):
@@ -190,7 +190,10 @@ def _laplace(model: SavedModel, what: str) -> float:
 
 
 def _of_fedpgm(model: SavedModel) -> Iterator[Noisy]:
-    """Average both sums, by their precision (`fedpgm._measured_again`)."""
+    """Give the average of both sums of each table, weighted by precision.
+
+    The weights are those of `fedpgm._measured_again`.
+    """
     state, wide = model.state, is_wide(len(model.state["levels"]))
     rows, first_rows = (max(float(state[name]), 1.0) for name in ("rows", "first_rows"))
     repeats = dict(zip(fedpgm.chosen_in(state), state["repeats"].tolist(), strict=True))

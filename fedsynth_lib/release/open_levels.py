@@ -57,7 +57,7 @@ class Found:
     """The levels of open columns that were selected.
 
     levels: column -> its named levels, in alphabetical order. counts: column -> their noisy counts,
-        and that of gaps where they are declared: a record is in one of them.
+        and that of gaps where gaps are declared; a record is in one of the counts.
     """
 
     levels: Mapping[str, Sequence[str]]

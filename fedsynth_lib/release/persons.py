@@ -28,7 +28,7 @@ from fedsynth_lib.tables.partition import row_draws
 def rows_that_count(table: Table, *, site: str = "", key: bytes) -> Table:
     """Return the table with at most `most_rows` rows of each person, all of one site.
 
-    That of the row which is drawn first. As it is, where its unit is a row.
+    The site is that of the row which is drawn first. A table whose unit is a row stays as it is.
 
     site: the column that says which site a row is from; '' where there is none.
     """

@@ -1,8 +1,8 @@
 """The playground: one setting of the common protocol at a time.
 
-From rows that are there, or trained on demand. Measures come from the result rows of notebooks 70
-to 72. The picture of the columns needs the synthetic table as well, which the button Train makes,
-or finds where its run took place.
+It shows result rows that are there, or trains on demand. Measures come from the result rows of
+notebooks 70 to 72. The picture of the columns needs the synthetic table as well, which the button
+Train makes, or finds where its run took place.
 """
 
 from pathlib import Path
@@ -100,7 +100,7 @@ def learned_from(dataset: str, profile: str) -> Table:
 def load(dataset: str, profile: str) -> pd.DataFrame:
     """Return the rows of SOURCES that today's methods made on this table.
 
-    Or else on its stand-in; each measurement once.
+    Where there are none, they are those on its stand-in. Each measurement is there once.
     """
     table = table_digest(dataset)
     for digest, data in ((table, "real"), (table, "standin"), (at_hand(table), "standin")):
@@ -114,7 +114,8 @@ def load(dataset: str, profile: str) -> pd.DataFrame:
 def _rows_of(digest: str, folder: Path) -> pd.DataFrame:
     """Return the rows of SOURCES in a folder.
 
-    Of the table with this digest, by today's methods, nothing as published.
+    They are of the table with this digest and by today's methods; rows of methods as published are
+    left out.
     """
     found = [load_rows(path) for name in SOURCES if (path := folder / f"{name}.csv").is_file()]
     rows = pd.concat(found) if found else to_frame([])
@@ -126,9 +127,9 @@ def _rows_of(digest: str, folder: Path) -> pd.DataFrame:
 
 
 def at(rows: pd.DataFrame, choice: Choice) -> pd.DataFrame:
-    """Return the rows of one table at this setting, and the known rows.
+    """Return the rows of one table at this setting, and those of the yardsticks.
 
-    None where there are only these.
+    The result is empty where no row is at this setting.
     """
     same = (rows["partition"] == choice.partition) & (rows["epsilon"] == choice.epsilon)
     same &= rows["n_clients"].fillna(0) == choice.n_clients
@@ -156,7 +157,7 @@ def train(choice: Choice, profile: str) -> pd.DataFrame:
 def joined(rows: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
     """Join the rows with those just made.
 
-    Where these are of a stand-in, rows of the real table are left out.
+    Where the new rows are of a stand-in, rows of the real table are left out.
     """
     return pd.concat([rows[rows["data"].isin(made["data"])], made]).drop_duplicates(MEASUREMENT)
 
@@ -164,7 +165,7 @@ def joined(rows: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
 def words(rows: pd.DataFrame, choice: Choice, profile: str) -> str:
     """Write the privacy statement in one line and the measures in another.
 
-    Or one sentence on what to run.
+    Where there are no rows, it is one sentence on what to run.
     """
     own = at(rows, choice).query("method == @choice.method")
     if own.empty:

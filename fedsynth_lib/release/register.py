@@ -57,7 +57,7 @@ class Begun:
     def give_up(self, epsilon: float, delta: float, what: str) -> None:
         """Note a run that was refused after it had spent this much on `what`.
 
-        It is paid for, and no release of the rows.
+        The budget is spent, but the run does not count as a release of the rows.
         """
         self.book.settle(self.number, epsilon, delta, what=what)
         self._settle(epsilon, delta, released=False)
@@ -107,7 +107,7 @@ class Register:
         return [line for line in settled(self.journal.lines()) if line["keyed"] == rows]
 
     def total(self, rows: str) -> Total:
-        """Return what all of them cost together; how many of them handed rows on, or may have."""
+        """Return what all releases of these rows cost, and how many handed rows on or may have."""
         found = self.releases(rows)
         return replace(total_of(found), releases=len(_handed_on(found)))
 
@@ -175,9 +175,9 @@ def _handed_on(releases: Iterable[dict]) -> list[dict]:
 
 
 def rows_digest(raw: pd.DataFrame, key: bytes) -> str:
-    """Return a keyed digest (BLAKE2b) of the rows as a multiset, and of each row.
+    """Return a keyed digest (BLAKE2b) of the rows, whatever the order of rows and columns.
 
-    Each row is a multiset of cells.
+    It is of the rows as a multiset, and of each row as a multiset of cells.
 
     raw: columns as a reader gives them: texts, labels, numbers, moments. A number counts by its
         value, so 2.50 is 2.5, and a text without its outer spaces. Empty cells are equal.

@@ -259,8 +259,8 @@ class SavedModel:
     def together(self) -> list[tuple[str, ...]] | None:
         """Return the groups of columns that were measured together.
 
-        None where this is not known: of a network, which learns from whole rows, and of a method of
-        one's own.
+        The result is None where this is not known: for a neural network, which learns from whole
+        rows, and for a method file of one's own.
         """
         if key_of(self.method) not in REGISTRY:
             return None
@@ -276,7 +276,7 @@ class SavedModel:
         where: Mapping[str, Any] | None = None,
         quote_formulas: bool = False,
     ) -> bytes:
-        """Return the same as the content of a file, in the form of the table's own.
+        """Return the rows of `sample` as the content of a file like the table's own.
 
         quote_formulas: as in `Container.content`.
         """

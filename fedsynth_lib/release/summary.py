@@ -1,10 +1,10 @@
 """A privacy statement for those who do not compute.
 
-One printed page, and an entry for the public registry. The page is for a data protection officer:
-A4, no script, nothing from elsewhere. The entry has the fields of the Differential Privacy
+It is one printed page, and an entry for the public registry. The page is for a data protection
+officer: A4, no script, nothing from elsewhere. The entry has the fields of the Differential Privacy
 Deployments Registry (registry.opendp.org), as `schemas/deployments-schema.yaml` in
-github.com/opendp/deployments-registry-data was at commit 3e9c812 (July 2026); as JSON, which is
-YAML too.
+github.com/opendp/deployments-registry-data was at commit 3e9c812 (July 2026). It is written as
+JSON, which is YAML too.
 """
 
 import json
@@ -30,7 +30,7 @@ MOST_LETTERS = 240  # of a line; a longer one is in the statement
 class Release:
     """What a statement does not know.
 
-    Whose table it is, what leaves the house, for whom and for what.
+    These facts are whose table it is, what leaves the house, for whom and for what.
     """
 
     name: str

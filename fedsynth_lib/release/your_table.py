@@ -1,7 +1,7 @@
 """From someone's own file to a private synthetic table.
 
-An example file, clients, settings, scores, what is handed on. Nothing here goes to a folder that is
-committed: the example in data/cache, what is handed on in data/results/*-own.
+There are an example file, clients, settings, scores, and what is handed on. Nothing here goes to a
+folder that is committed: the example is in data/cache, what is handed on is in data/results/*-own.
 
 In a release nothing that touches rows follows from a seed that somebody knows, or from the true
 number of rows: a secret key says where each row goes (`key_of`), and methods take the number that
@@ -91,7 +91,7 @@ COUNT_SHARE = 0.02  # of epsilon, for the number of rows where nobody declares i
 def example(rows: int, seed: int) -> Path:
     """Write a CSV file of heart patients in data/cache/own, with its schema and a draft of one.
 
-    Public rows, made-up sites.
+    The rows are public, the sites are made up.
     """
     table = load_table("brfss_heart", rows=rows, seed=seed)
     site = stream(seed, "site").choice(list(WARDS), rows, p=list(WARDS.values()))
@@ -162,8 +162,8 @@ def asked(
 ) -> Path:
     """Write the schema of a table by a draft of it and the answers to its questions.
 
-    Beside the table, or to `out`; returns its path. hear, say: as in `answered`. target, ignore,
-    keep: as in `draft`.
+    The schema is written beside the table, or to `out`; its path is returned. hear, say: as in
+    `answered`. target, ignore, keep: as in `draft`.
 
     Raises BadInput where there is a schema already.
     """
@@ -199,7 +199,7 @@ def load(
     unit: str = "",
     most_rows: int = 0,
 ) -> Table:
-    """Load the table; where it has no schema write a draft, and say in BadInput what to do.
+    """Load the table; where it has no schema, write a draft and raise BadInput on what to do.
 
     target, ignore: of the draft. A schema that is there has the last word: BadInput for what it
     says otherwise. private, unit, most_rows: as in `load_table`.
@@ -247,7 +247,7 @@ def names_of(given: str | int | Sequence, parameter: str) -> list[str]:
 def left_out(table: Table) -> list[str]:
     """Return the columns of a file that its synthetic rows will not have.
 
-    Undeclared ones, and those whose declaration says so.
+    These are undeclared columns, and those whose declaration leaves them out.
     """
     kept = set(table.form.names) - set(table.form.left_out)
     return [name for name in table.container.columns if name not in kept]
@@ -270,7 +270,7 @@ def method_of(name: str) -> Method:
 def key_of(seed: int, *, release: bool) -> bytes:
     """Return the key that says where each row goes.
 
-    It is nobody's in a release, known with the seed in a rehearsal.
+    In a release the key is random and nobody is given it; in a rehearsal it follows from the seed.
     """
     return secrets.token_bytes(32) if release else stream(seed, "key").bytes(32)
 
@@ -278,7 +278,7 @@ def key_of(seed: int, *, release: bool) -> bytes:
 def split(table: Table, *, key: bytes, release: bool = False) -> tuple[Table, Table]:
     """Split a table: (rows to learn from, rows set aside), TEST_SHARE of them set aside.
 
-    Each row, or each person, on its own, see `by_hash`.
+    Each row, or each person, is divided on its own, see `by_hash`.
 
     Raises BadInput for too few rows; of a release that is no matter of the true number (see
     `_check_release` and `_planned`), which one record may change.
@@ -302,7 +302,8 @@ def clients(
 ) -> Parts:
     """Return row positions of each client.
 
-    Of each declared category of column `site`, or dealt in about equal shares.
+    A client has a declared category of column `site`; without `site`, rows are dealt in about equal
+    shares.
 
     That a site takes part is no secret: it is declared. Raises BadInput for one without rows, but
     not of a release, where one record may be all that a client has.
@@ -340,7 +341,7 @@ def _sites(table: Table, site: str) -> tuple[str, ...]:
 def check_declared_rows(declared_rows: Sequence[int], num_counts: int, *, site: str = "") -> None:
     """Check that there are no declared rows, or one number of at least 1 for each count.
 
-    Raises BadInput.
+    Raises BadInput where that is not so.
     """
     numbers = (n for n in declared_rows if not isinstance(n, bool))
     whole = [isinstance(n, int | np.integer) and n >= 1 for n in numbers]
@@ -387,7 +388,7 @@ def declared_sizes(
 def scores(train: Table, holdout: Table, synthetic: pd.DataFrame, *, seed: int) -> pd.DataFrame:
     """Score by `metrics.scores.scores`: a line for each measure.
 
-    Computed from the real rows without any noise.
+    The scores are computed from the real rows without any noise.
     """
     from fedsynth_lib.metrics.scores import scores
 
@@ -403,7 +404,7 @@ def places(
 ) -> dict[str, Path]:
     """Return where `hand_on` will write: 'rows', 'statement', 'page', 'record'.
 
-    No release takes an earlier one's place.
+    A release never overwrites an earlier one.
 
     Raises BadInput for a release with undeclared columns: known before a run, so that none is made
     in vain.
@@ -428,7 +429,7 @@ def places(
 def _read_from_rows(form: Form) -> list[str]:
     """Return the columns of synthetic rows about which something was read from the real ones.
 
-    A constant, too, which no method sees.
+    A constant column counts, too, although no method sees it.
     """
     read = [c.name for c in form.columns if c.from_rows or c.source == READ_FROM_ROWS]
     return [name for name in read if name not in form.left_out]
@@ -437,8 +438,8 @@ def _read_from_rows(form: Form) -> list[str]:
 def run(method: Method, train: Table, parts: Parts, *, config: Any, **options: Any) -> Run:
     """Run `federation.settings.federated`, with gaps as a level where the method counts.
 
-    Its synthetic rows are those of the table's schema again. What is released is what the method
-    releases: the way there and back is public.
+    The synthetic rows have the table's schema again. What is released is what the method releases:
+    how gaps become levels, and levels gaps, is public.
     """
     form = train.form or Form.of(train.schema)
     schema, config, counted = as_counted(method, form, config)
@@ -718,8 +719,8 @@ def _check_delta(privacy: Privacy, num_rows: float, known: str, name: str, spent
 def delta_for(delta: float, num_rows: int) -> float:
     """Return the delta of a run.
 
-    The default one is lowered to a power of ten that is at most a tenth of 1 / rows. Another one is
-    what was asked for.
+    The default delta is lowered to a power of ten that is at most a tenth of 1 / rows. Any other
+    delta stays as it was asked for.
     """
     if delta != DELTA or num_rows * DELTA <= 0.1:
         return delta
@@ -727,10 +728,10 @@ def delta_for(delta: float, num_rows: int) -> float:
 
 
 def delta_notes(asked: Asked) -> list[str]:
-    """Return a line, for the owner alone, on a delta that was lowered, or that is too large.
+    """Return a line, for the owner alone, on a delta that was lowered or is near 1 / rows.
 
-    That is: not far below 1 / rows. Where no rows are declared it follows from the true number,
-    which it does not say.
+    Where no rows are declared, the line follows from the true number of rows, which it does not
+    say.
     """
     delta, rows = asked.promised.delta, sum(asked.declared_rows)
     if rows:
@@ -749,9 +750,7 @@ def delta_notes(asked: Asked) -> list[str]:
 
 
 def rare_classes(asked: Asked) -> list[str]:
-    """Return a warning, for the owner alone, of classes of the target with too few rows.
-
-    For the budget.
+    """Return a warning, for the owner alone, of target classes too small for the budget.
 
     A rule of thumb: fewer than 10 standard deviations of the noise on a count, where every column
     is counted with the target once. It is counted in the real rows, without noise, so it says no
@@ -907,7 +906,7 @@ def synthesize(
 ) -> Made:
     """Make of a file the files that may be handed on.
 
-    By `prepare`, with its options, and then `carry_out`.
+    This calls `prepare`, with its options, and then `carry_out`.
     """
     say(f"reads {path}")
     with telling_cost(None, say):
@@ -919,8 +918,8 @@ def synthesize(
 def telling_cost(begun: Begun | None, say: Callable[[str], None]) -> Iterator[None]:
     """Tell the owner what a run counts as that was stopped.
 
-    A release that was begun is told of whatever stops it; else nothing is spent, which is told of
-    Ctrl-C.
+    The owner is told the cost of a release that had begun, whatever stopped it. Before that nothing
+    is spent, which is said after Ctrl-C.
     """
     try:
         yield
@@ -943,9 +942,9 @@ def telling_cost(begun: Begun | None, say: Callable[[str], None]) -> Iterator[No
 
 @contextmanager
 def _paid_for(begun: Begun | None, paths: Mapping[str, Path]) -> Iterator[None]:
-    """Say of what cannot be written from here on where the release is, and that it is paid for.
+    """Add to an error after a release where its files are, and that its budget is spent.
 
-    Nobody should run it again for that.
+    The message says not to run it again because of the error.
     """
     try:
         yield
@@ -960,9 +959,9 @@ def _paid_for(begun: Begun | None, paths: Mapping[str, Path]) -> Iterator[None]:
 
 
 def _known(path: Source, table: Table, epsilon: float, *, again: bool) -> str:
-    """Return the digest of a file's rows; Refused where they were released before.
+    """Return the digest of a file's rows.
 
-    Unless `again`.
+    Raises Refused where they were released before, unless `again`.
     """
     raw = table.container.raw(path, table.container.columns)
     register = open_register()
@@ -1187,9 +1186,9 @@ EVALUATIONS = {"scores": write_scores, "pictures": write_pictures}
 
 
 def _internal(made: Made) -> tuple["Saver", str]:
-    """Return what saves into a folder of its own, and how names begin there.
+    """Return what saves internal files into a folder of their own, and how their names begin.
 
-    Nobody else must see these files.
+    Nobody but the owner must see these files.
     """
     from fedsynth_lib.figures import Saver
 

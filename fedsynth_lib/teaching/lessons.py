@@ -98,7 +98,7 @@ def fit_path(
 ) -> pd.DataFrame:
     """Fit a graphical model to `noisy` marginals of `rows` for ever more iterations.
 
-    A line for each number of them.
+    The result has a line for each number of iterations.
 
     loss: over what that of the true distribution is expected to be, so 1 is where the fit reaches
         the noise.
@@ -142,9 +142,9 @@ def clique_graph(levels: tuple[int, ...], names: Sequence[str], queries: Iterabl
 
 
 def candidate_errors(state: Mapping[str, np.ndarray], rows: np.ndarray) -> np.ndarray:
-    """Return how far the state's model is from `rows` on every candidate of its workload.
+    """Return the distance of the state's model from `rows` on each candidate of its workload.
 
-    L1 distance, in shares, (candidates,).
+    It is the L1 distance in shares, float (candidates,).
     """
     return _errors(state, candidates_in(state).counts(rows, state["levels"]) / len(rows))
 
@@ -159,7 +159,7 @@ def rounds_of(
 ) -> pd.DataFrame:
     """Return a line for every marginal that AIM measured after the first of `steps`.
 
-    They are named by their columns.
+    Each marginal is named by its columns.
 
     Errors are those of `candidate_errors` before and after, the workload's its mean over the
     workload; ε is what had been spent by then.
@@ -193,7 +193,8 @@ def migration(
 ) -> pd.DataFrame:
     """Run FedBN's search alone, and with an exchange every `interval` generations.
 
-    A line for each client's best network, with its fitness by `scores`, those of all rows together.
+    The result has a line for each client's best network, with its fitness by `scores`, which are
+    those of all rows together.
     divisions: name -> rows of each client.
     """
     single, history = replace(config, interval=1), []  # a round is one generation
@@ -228,9 +229,9 @@ def distances(real: Table, synthetic: pd.DataFrame) -> dict[str, float]:
 def three_settings(
     method: Method | ModuleType, table: Table, parts: Sequence[np.ndarray], **options: Any
 ) -> dict[str, list[Run]]:
-    """Run all three settings: setting -> its runs, a local one per client.
+    """Run all three settings, and return the runs of each; local has one run per client.
 
-    All draw as many rows as `table` has. options: of `settings`.
+    All runs draw as many rows as `table` has. options: of `settings`.
     """
     options = {"num_rows": len(table), **options}
     return {
@@ -243,7 +244,7 @@ def three_settings(
 def settings_table(runs: Mapping[str, Sequence[Run]], table: Table) -> pd.DataFrame:
     """Return a line for each setting: distances from `table`, seconds and traffic in kB.
 
-    Means over clients when local.
+    For the local setting these are means over clients.
     """
     lines = {}
     for setting, group in runs.items():
@@ -257,9 +258,9 @@ def settings_table(runs: Mapping[str, Sequence[Run]], table: Table) -> pd.DataFr
 def draw_rows(
     method: Method | ModuleType, table: Table, state: Arrays, config: Any, seed: int
 ) -> pd.DataFrame:
-    """Draw as many rows as `table` has from a finished state, as a central run does.
+    """Draw as many rows as `table` has from a finished state.
 
-    The run is one with this seed.
+    The draws are those of a central run with this seed.
     """
     codes = method.sample(state, len(table), config, rng=stream(seed, "sample"))
     encoder = method.encoder(table.schema, config)
@@ -267,10 +268,10 @@ def draw_rows(
 
 
 def with_remembered_steps(method: Method | ModuleType) -> Method:
-    """Return the method with client steps that are computed once for all budgets.
+    """Return the method with client steps without noise computed once for all budgets.
 
-    All that a step sends is charged as unprotected there: no noise is part of it (FedBN's search
-    and vote).
+    A step is kept only where all that it sends is charged as unprotected, as in FedBN's search and
+    vote: no noise is part of it, so it is the same at every budget.
     """
     method, known = Method.of(method), {}
 
@@ -306,7 +307,7 @@ def sweep(
 ) -> pd.DataFrame:
     """Run every variant federated at every budget with every seed.
 
-    Tidy rows (variant, ε, seed, measure, value).
+    The result has tidy rows (variant, ε, seed, measure, value).
 
     variants: name -> method and its config (None: the default). An epsilon of None, a run without
     noise, becomes infinity. Measures: `distances`, and the AUC on `holdout` of a random forest that

@@ -48,7 +48,7 @@ def attacked(curve: pd.DataFrame, without_names: float) -> Figure:
 def odds(released: pd.DataFrame, epsilon: float, right: float) -> Figure:
     """Draw outputs with and without Ann, and the share of right guesses that any epsilon allows.
 
-    A dot is at the game's.
+    A dot marks the share `right` of the game at `epsilon`.
     """
     fig, axes = plt.subplots(1, 2, figsize=(FULL_WIDTH, 2.4))
     shares = 100 * released.apply(pd.Series.value_counts, normalize=True)
@@ -65,8 +65,8 @@ def odds(released: pd.DataFrame, epsilon: float, right: float) -> Figure:
 def noises(drawn: np.ndarray, *, scale: float, sigma: float, delta: float) -> Figure:
     """Draw log densities of Laplace and Gaussian noise, and the privacy loss.
 
-    The densities are over those of discrete draws; the loss is by how much a density changes where
-    the output changes by one.
+    The densities are drawn over those of discrete draws. The loss says by how much a log density
+    changes where the output changes by one.
     """
     reach = int(1.5 * sigma**2 / scale)
     z = np.linspace(-reach, reach, 20 * reach + 1)  # in steps of 0.1
@@ -107,9 +107,10 @@ def bird_weights(real: pd.DataFrame, made: Mapping[int, pd.DataFrame]) -> Figure
 
 
 def skews(true: np.ndarray, proxy: np.ndarray, picks: Mapping[str, np.ndarray]) -> Figure:
-    """Draw proxy by true heterogeneity, and the true one of what clients picked, by penalty.
+    """Draw the proxy against the true heterogeneity, and the true one of clients' choices.
 
-    The arrays, of clients and marginals, may have any shape. Grey: the mean of all.
+    true, proxy: of clients and marginals, in any shape. picks: penalty -> the true heterogeneity of
+    what clients picked. The grey line is the mean of all true values.
     """
     fig, axes = plt.subplots(1, 2, figsize=(FULL_WIDTH, 2.7))
     cloud = true.ravel(), proxy.ravel()

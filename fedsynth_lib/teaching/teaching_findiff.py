@@ -1,6 +1,6 @@
 """What the teaching notebook of FinDiff needs.
 
-A few columns of any table, the space of the diffusion, walks in it.
+It loads a few columns of any table, draws the space of the diffusion, and walks in it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,7 +41,7 @@ MARKERS = ".x+"
 def few_columns(dataset: str, columns: Sequence[str], rows: int, seed: int) -> Table:
     """Load at most `rows` rows in random order, with a few columns.
 
-    They are of a registered table or a file with schema beside it.
+    The table is a registered one, or a file with its schema beside it.
 
     columns: their names. Empty: `FEW`, else the first two numeric columns, the first three
     categorical ones of at most twelve categories, and the target.
@@ -69,9 +69,10 @@ def _first(schema: Schema) -> list[str]:
 
 
 def owners(table: Table, num_clients: int, seed: int) -> Parts:
-    """Return the rows of each client: whole categories of the first column that has enough.
+    """Return the rows of each client.
 
-    As in the work; else at random.
+    As in the work, a client has whole categories of the first column that has enough of them. Where
+    no column has, rows are dealt at random.
     """
     for name in table.schema.categorical:
         if table.frame[name].nunique() >= num_clients:
@@ -89,7 +90,7 @@ def coordinates(schema: Schema, config: findiff.Config) -> list[str]:
 def points(state: Arrays, table: Table, config: findiff.Config) -> Tensor:
     """Return the table's rows in the space of the diffusion (rows, width).
 
-    By the maps and embeddings of a state.
+    The maps and embeddings of the state place them there.
     """
     rows, levels = UnitRange(table.schema).transform(table.frame), state["levels"]
     scores = quantile_map.scores(numbers_of(rows, levels), state["quantiles"])
@@ -116,9 +117,9 @@ def walk(
     at: Iterable[int],
     rng: np.random.Generator,
 ) -> dict[int, Tensor]:
-    """Walk pure noise (num_rows, width) back to rows.
+    """Walk pure noise (num_rows, width) back to rows, and return what is met on the way.
 
-    By the number of steps that are left to go: those of `at`, and 0.
+    The keys are the numbers of steps that are left: those of `at`, and 0.
 
     The rows at 0 are those that `findiff.sample` decodes with the same generator.
     """
@@ -140,9 +141,9 @@ def walk(
 def errors_by_step(
     network: Network, vectors: Tensor, schedule: Schedule, *, at: Iterable[int], seed: int
 ) -> dict[int, float]:
-    """Return the mean squared error of the noise predicted in rows at each of the steps `at`.
+    """Return the mean squared error of the predicted noise at each of the steps `at`.
 
-    rows: (rows, width). 1 for a guess of 0.
+    vectors: (rows, width). A guess of 0 has an error of about 1.
     """
     found = {}
     with weights.seeded(stream(seed, "errors"), torch.device("cpu")), torch.no_grad():
@@ -215,9 +216,10 @@ def draw_walk(
 def bills(
     sizes: Sequence[int], domain: Domain, config: findiff.Config, privacy: Privacy
 ) -> pd.DataFrame:
-    """Return a line for each client of so many rows: what it pays, and what two mistakes cost.
+    """Return a line for each client of so many rows: its noise, and what two mistakes cost.
 
-    It has its rate, its noise multiplier, and epsilon after two mistakes.
+    A line has the client's sampling rate, its noise multiplier, and its epsilon after each of two
+    mistakes.
 
     The mistakes: to take the multiplier of the largest client; to make ten times the local updates
     with one's own.

@@ -19,9 +19,9 @@ from fedsynth_lib.tables.load import Column, Schema, Table
 
 
 def birds(num_rows: int, seed: int) -> Table:
-    """Make birds: three kinds, one of them rare, and a weight (kg) that follows from the kind.
+    """Make birds: three kinds, one of them rare, and a weight (kg) that depends on the kind.
 
-    All but follows: a little is chance.
+    The kind nearly decides the weight; the rest is chance.
     """
     rng, kinds = stream(seed, "birds"), ("hen", "goose", "swan")
     kind = rng.choice(3, num_rows, p=[0.70, 0.26, 0.04])
@@ -42,9 +42,9 @@ def summed_gradient(
     records: int | None = None,
     divisor: float = 1.0,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Sum over records the network's gradients, each cut to norm `clip`.
+    """Sum the network's gradients over records, each cut to norm `clip`, without noise.
 
-    As one vector and without noise; with their norms before that, (records,).
+    Returns the sum as one vector, and the norms before they were cut, (records,).
 
     losses: of each of `rows`, called on a `Tape`. records: how many there are, if a record has
         several rows: the first of each, then the second. divisor: of the sum, as a batch's size.
@@ -60,7 +60,7 @@ def gan_encoded(
 ) -> tuple[Layout, LocalRows]:
     """Encode rows as the networks of a CTGAN see them, after the encoding rounds.
 
-    With what is where in them.
+    Returns the layout, which says where each column is in a vector, and the encoded rows.
     """
     layout, levels = gan_encoding.layout_of(state), state["levels"]
     pair = gan_encoding.encode_numbers(gan_encoding.numbers_of(rows, levels), state, rng)
@@ -69,7 +69,7 @@ def gan_encoded(
 
 
 def gan_decoded(state: Arrays, encoded: torch.Tensor) -> np.ndarray:
-    """Decode the vectors (rows, layout.width) by the largest entry of each block."""
+    """Decode vectors (rows, layout.width) to rows, by the largest entry of each block."""
     layout, levels = gan_encoding.layout_of(state), state["levels"]
     distances, blocks = encoded.split([layout.numbers, sum(layout.blocks)], dim=1)
     picked = [block.argmax(dim=1).numpy() for block in blocks.split(layout.blocks, dim=1)]
@@ -83,9 +83,9 @@ def gan_decoded(state: Arrays, encoded: torch.Tensor) -> np.ndarray:
 def gan_rows(
     job: Job, steps: Sequence[Round], encoder: Encoder, rounds: Iterable[int], num_rows: int
 ) -> dict[int, pd.DataFrame]:
-    """Return what the generator of a CTGAN makes after each of `rounds` rounds, by round.
+    """Return what the generator of a CTGAN makes after each of `rounds` rounds of training.
 
-    0 is before the first.
+    The keys are rounds; 0 is before the first.
 
     steps: all of `job`'s. Conditions have the frequencies of the finished run: unless it is
     private, clients are asked for them at the very end only.
@@ -99,9 +99,9 @@ def gan_rows(
 
 
 def gan_scores(real: Table, tables: Mapping[Any, pd.DataFrame]) -> pd.DataFrame:
-    """Return the fidelity scores of leitner2023 for each of `tables`, a line each.
+    """Return fidelity scores for each of `tables`, a line each.
 
-    They look at single columns, and association.
+    JSD and WD are those of leitner2023 and look at single columns; association looks at pairs.
 
     association: of two columns, between 0 and 1 in size; the mean over all pairs, `real` in the
         last line.

@@ -1,6 +1,6 @@
 """What the teaching notebook of VAE-BGM needs.
 
-Made-up patients, one node's rows, how alike two tables are.
+It makes patients, draws one node's rows, and measures how alike two tables are.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -66,7 +66,7 @@ def patients(num_rows: int, seed: int, without: tuple[str, ...] = ()) -> Table:
 def trained(state: Arrays, config: vae_bgm.Config) -> tuple[LikelihoodVae, Latent]:
     """Return the first network of a finished FedAvg run, and the mixture of its first node.
 
-    It is ready to look at.
+    The network is in evaluation mode, and its weights need no gradient.
     """
     network = loaded(state, state["levels"], config)[0].eval().requires_grad_(False)
     return network, Latent(*(state[f"generator/0/{name}"][0] for name in LATENT))
@@ -77,7 +77,7 @@ def decoded(
 ) -> tuple[np.ndarray, pd.DataFrame]:
     """Draw latent vectors (num_rows, latent) of the mixture, and a frame from them.
 
-    None: of the standard normal prior.
+    Where `latent` is None, the vectors are from the standard normal prior.
     """
     rng = stream(seed, "decoded")
     vectors = rng.normal(size=(num_rows, network.latent))
@@ -94,7 +94,7 @@ def decoded(
 def outline(mean: np.ndarray, covariance: np.ndarray, deviations: float = 2.0) -> np.ndarray:
     """Return a closed line (101, 2) around a normal distribution of two columns.
 
-    It is so many deviations from its mean.
+    The line is so many standard deviations from the mean.
     """
     angles = np.linspace(0, 2 * np.pi, 101)[:, None]
     circle = np.hstack([np.cos(angles), np.sin(angles)])
@@ -106,7 +106,8 @@ def draw_latent(
 ) -> Figure:
     """Draw latent points above and patients below, a panel for each title.
 
-    Around the first points the components with a weight above 0.02, two deviations wide.
+    Lines around the first points show the components with a weight above 0.02, at two standard
+    deviations.
     """
     size = {"figsize": (FULL_WIDTH, 4.8), "sharex": "row", "sharey": "row"}
     fig, axes = plt.subplots(2, len(points), **size)
@@ -131,16 +132,16 @@ def node_rows(
 ) -> np.ndarray:
     """Return what a finished run's node makes (rows, columns), as its networks draw it.
 
-    Places in declared ranges, codes.
+    Numbers are places in declared ranges, categories are codes.
     """
     rows = vae_bgm.drawn(state, node, num_rows, config, stream(seed, "node", node))
     return vae_bgm.places(rows, state["levels"], state[f"generator/{node}/moments"])
 
 
 def standard(rows: np.ndarray | pd.DataFrame, table: Table) -> np.ndarray:
-    """Standardise numeric columns of a frame, or of places and codes, by those of `table`.
+    """Standardise the numeric columns of a frame, or of places and codes.
 
-    By its mean and deviation. Codes stay.
+    The mean and the deviation are those of `table`. Codes stay as they are.
     """
     encoder = UnitRange(table.schema)
     rows = encoder.transform(rows) if isinstance(rows, pd.DataFrame) else rows
@@ -188,9 +189,10 @@ def divergence(real: Table, made: np.ndarray | pd.DataFrame, *, sizes: Sizes, se
 def normal_divergence(
     shift: float, correlation: float, *, sizes: Sizes | None = None, seed: int = 0
 ) -> float:
-    """Return D_JS in bits of two independent normal columns and of two correlated ones.
+    """Return D_JS in bits between two independent normal columns and two correlated ones.
 
-    The first are moved by `shift`: exact by integration, or with `sizes` as a network finds it.
+    The first of the correlated columns is moved by `shift`. D_JS is exact, by integration, or with
+    `sizes` as a network estimates it.
     """
     moved = multivariate_normal([shift, 0], [[1, correlation], [correlation, 1]])
     distributions = [multivariate_normal([0, 0]), moved]
@@ -206,10 +208,10 @@ def normal_divergence(
 
 
 def draw_judge(sizes: Sizes, seed: int) -> Figure:
-    """Draw what `normal_divergence` finds, and lines for the truth.
+    """Draw the estimates of `normal_divergence`, and lines for the exact values.
 
-    By the distance of the means (two crosses: 50 rows to learn, 25 to estimate), and, twice, by the
-    rows learned from.
+    One panel is by the distance of the means, where two crosses are estimates from 50 rows to learn
+    and 25 to estimate. The other is by the number of rows learned from.
     """
     few = replace(sizes, training=50, evaluation=25)
     fig, axes = plt.subplots(1, 2, figsize=(7, 2.6), sharey=True)
@@ -235,7 +237,7 @@ def draw_judge(sizes: Sizes, seed: int) -> Figure:
 def distances(own: Table, made: dict[str, np.ndarray | pd.DataFrame]) -> pd.DataFrame:
     """Return distances to the nearest of `own`'s rows, a line for each table made.
 
-    It comes after that of its rows to each other.
+    The first line has the distances of `own`'s rows to each other.
 
     copies: share at distance 0. p: Wilcoxon's test that the rows made, as many, lie farther away
         than own rows do.

@@ -114,10 +114,10 @@ def supernode() -> None:
     from flwr.supernode.nodestate import InMemoryNodeState
 
     def caught(step: Callable) -> Callable:
-        """Raise an error that Flower 1.41 catches where the run was stopped meanwhile.
+        """Wrap a step so that a run stopped meanwhile raises an error that Flower 1.41 catches.
 
-        It then drops the message. Else it keeps the message, and a site would send the answer in
-        place of that to the next one, whose run would wait for ever.
+        Flower then drops the message. Otherwise it would keep the message, and the site would send
+        the answer to it in place of the answer to the next one, whose run would wait for ever.
         """
 
         def step_of_a_run(*arguments: Any, **options: Any) -> Any:

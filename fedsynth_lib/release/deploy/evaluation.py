@@ -321,7 +321,7 @@ def client_step(
 ) -> Update:
     """Return the site's counts with its share of the noise.
 
-    Or with all of it where it shows them.
+    A site that shows its own counts adds all of the noise to them.
     """
     if client.size < MIN_ROWS:
         raise BadInput(_too_few(f"client {client.index}", client.size))
@@ -452,8 +452,8 @@ def total_variation(
     def by_size(kept: np.ndarray) -> tuple[np.ndarray, ...]:
         """Group these cells by about the same q.
 
-        Returns for each group how many there are, the sum of their noisy gaps, the mean square of
-        gap / noise, and the sum of q.
+        Returns for each group the number of its cells, the sum of their noisy gaps, the mean square
+        of gap / noise, and the sum of q.
         """
         _, group = np.unique(np.floor(np.log2(q[kept])), return_inverse=True)
         number = np.bincount(group)

@@ -1,6 +1,6 @@
 """By which keys the parties of a study know each other.
 
-A small authority, the server's certificate, and a key for each site.
+There are a small authority, the server's certificate, and a key for each site.
 
     fedsynth deploy keys DIR --host h      the server's: ca.pem, server.pem and server.key; and
                                            ca.key in DIR-authority, which the server does not need

@@ -180,7 +180,10 @@ class Agreement:
             ) from None
 
     def checked(self, run: int, keys: Mapping[int, Arrays]) -> np.ndarray:
-        """Return the public keys of all clients, uint8 (clients, 1 + 2 rounds, 32); BadAnswer."""
+        """Check and return the public keys of all clients, uint8 (clients, 1 + 2 rounds, 32).
+
+        Raises BadAnswer where `check_keys` does, or keys are missing or alike.
+        """
         everyone = range(len(self.sites))
         if strangers := sorted(set(keys) - set(everyone)):
             raise BadAnswer("keys-stranger", f"client {strangers[0]} is not in the study")
@@ -277,7 +280,7 @@ class ClientMasks:
         return {"head": _bytes(head), "public": secrets["sent"], "signature": _bytes(signature)}
 
     def _shares(self, question: Arrays, client: int, run: int, secrets: Arrays) -> Arrays:
-        """Return for each other client its shares, which it alone reads.
+        """Return for each other client its sealed shares, which it alone can read.
 
         uint8 (clients, rounds, SEALED); zeros where one of the two is not in the round.
         """
@@ -324,9 +327,10 @@ class ClientMasks:
     # --- after the answers of a round -------------------------------------------------------------
 
     def _unmask(self, question: Arrays, client: int, run: int, secrets: Arrays) -> Arrays:
-        """Return this client's shares: of those that have answered of the seed, of others the key.
+        """Return this client's share of one secret of each client of the round.
 
-        uint8 (clients of the round, BYTES). The others are those that are gone.
+        Of a client that has answered it is a share of its seed, of one that is gone a share of its
+        key; never of both. uint8 (clients of the round, BYTES).
         """
         self._check_run(run, secrets)
         round = int(question["round"])
@@ -417,7 +421,7 @@ class ServerMasks:
     def opened(
         self, updates: list[Update], *, clients: Sequence[int], round: int, ask: Ask
     ) -> list[Update]:
-        """Take the masks that do not cancel off the sum of updates."""
+        """Return updates in whose sum the masks that do not cancel are taken off."""
         if not any(update.summed for update in updates):
             return updates
         clients, answered = sorted(clients), {update.client for update in updates}
@@ -538,7 +542,11 @@ def _add(hidden: np.ndarray, key: bytes, name: str, sign: int) -> None:
 
 
 def _nonce(round: int) -> bytes:
-    """Return the nonce: the key is of one sender and one receiver, and used once a round."""
+    """Return the nonce of a round.
+
+    It does not repeat: a key belongs to one sender and one receiver in one run, and is used once a
+    round.
+    """
     return round.to_bytes(12)
 
 

@@ -47,7 +47,7 @@ class Processes:
         self.running: dict[str, subprocess.Popen] = {}
 
     def __enter__(self) -> Self:
-        """Return itself."""
+        """Make the folder of the processes, and return itself."""
         self.folder.mkdir(parents=True, exist_ok=True)
         return self
 
@@ -141,7 +141,7 @@ class Children(Processes):
 class Terminals(Processes):
     """Commands of several parties side by side on one machine, as in a terminal each.
 
-    For a rehearsal, a lesson, the tests. They are in one folder, which has their books
+    They are for a rehearsal, a lesson and the tests. They run in one folder, which has their books
     (FEDSYNTH_HOME).
     """
 
@@ -181,8 +181,8 @@ class Terminals(Processes):
 def environment(folder: Path) -> dict[str, str]:
     """Return the environment of Flower's processes.
 
-    Its files are in this folder, no messages to anybody, the commands of this environment first,
-    and no proxy on the way to this machine.
+    Flower keeps its files in this folder and reports to nobody. The commands of this environment
+    come first, and no proxy is used on the way to this machine.
     """
     scripts = str(Path(sys.executable).parent)
     return {

@@ -1,6 +1,6 @@
 """What comes out of a study: synthetic rows, and what must be said of them.
 
-As `fedsynth synth` writes them.
+Both are written as `fedsynth synth` writes them.
 """
 
 import json

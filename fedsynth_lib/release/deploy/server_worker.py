@@ -148,7 +148,7 @@ class StudyGrid(HttpGrid):
     ) -> list[Message]:
         """Return the answers within the time, and errors for those that are lost for good.
 
-        Flower's own looks for answers every three seconds.
+        This replaces Flower's own method, which looks for answers only every three seconds.
         """
         messages, self._told = list(messages), self.clock()
         self.has_asked_rows |= any(each.metadata.message_type == flower.STEP for each in messages)

@@ -31,7 +31,7 @@ def split(
 def joined(shares: Mapping[int, int], *, prime: int = PRIME) -> int:
     """Join place -> share, `threshold` of them at least, to the secret.
 
-    Lagrange's formula at 0.
+    It computes Lagrange's formula at 0.
     """
     total = 0
     for place, share in shares.items():

@@ -242,7 +242,7 @@ class Study:
     def promised(self, epsilon: float) -> Privacy:
         """Return what one of the study's jobs promises to a person.
 
-        Or to a row where that is the unit.
+        Where the unit is a row, it is promised to a row.
         """
         return Privacy(
             epsilon,
@@ -259,7 +259,7 @@ class Study:
     def _of_row(self, epsilon: float) -> Privacy:
         """Return the budget for one row that gives what is promised.
 
-        As all rows of a person are at one site (see `release/persons.py`).
+        This takes all rows of a person to be at one site (see `release/persons.py`).
         """
         return row_budget(self.promised(epsilon), self.most_rows)
 
@@ -369,7 +369,7 @@ class Study:
     def rows_to_learn_from(self, table: Table, key: bytes) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return (rows to learn from, rows set aside) of a site's table, which the key divides.
 
-        Of a person further rows than `most_rows` are in neither, and the others on one side.
+        Rows of a person beyond `most_rows` are in neither; the others are all on one side.
         """
         table = rows_that_count(table, key=key)
         if not self.holdout:
@@ -391,8 +391,8 @@ class Study:
     def beside(self) -> dict[str, Any]:
         """Return what the files beside study.toml have that is no column.
 
-        How cells are read, and the source of the apps. It is read once, when the study is first
-        compared.
+        It is how cells are read, and the source of the apps. The files are read once, when the
+        study is first compared.
         """
         document = read_toml(self.folder / SCHEMA)
         return {
