@@ -36,7 +36,7 @@ class Block(NamedTuple):
     """A benchmark.
 
     name: what `beside` knows it by. kind: of its cells. grids: of its rows, ours first. metrics:
-        measure -> decimals. view: the work whose real tables it needs; none serves stand-ins too.
+        measure -> decimals. view: the work whose real tables it needs; '' takes stand-ins too.
     """
 
     name: str

@@ -1001,9 +1001,9 @@ def _too_large(seen: Seen) -> bool:
 def _decimals(levels: pd.Series) -> dict[str, int | str | bool]:
     """Return entries that say how many digits are behind the point.
 
-    `decimals` is the most that any number has. Where all have the same, `written` shows an example
-    instead. Neither is there where digits are too many to be somebody's choice. `short_whole` says
-    that whole numbers have none.
+    `decimals` is the most that any number has. Where all have the same and some end with 0,
+    `written` shows an example instead. Neither is there where digits are too many to be somebody's
+    choice. `short_whole` says that whole numbers have none.
     """
     said: dict[str, int | str | bool] = {"short_whole": True} if _short_whole(levels, ".") else {}
     digits = levels.str.extract(r"\.(\d*)$")[0].fillna("")

@@ -143,7 +143,7 @@ class Register:
         """Note a release before its noise is drawn, here and in the ledger of its population.
 
         Raises Refused for rows that were released before, unless `again`, and where the population
-        would be overdrawn. Of two at once the second finds the first begun.
+        would be overdrawn. Where two begin at once, the second finds the first begun.
         """
         with self.journal.locked():
             self.admit(rows, name=name, epsilon=epsilon, again=again)

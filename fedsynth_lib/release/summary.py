@@ -49,7 +49,7 @@ def summary_page(
     """Write the statement on one page of HTML.
 
     total: of all releases about these people, by the name of their population; same_rows: of all
-        releases of these very rows, whatever name they went by. Both with this one.
+        releases of these very rows, whatever name they went by. Both include this one.
     """
     released = [
         f"{each['what']} ({each['mechanism']}, {each['count']}\N{MULTIPLICATION SIGN})"
