@@ -342,7 +342,7 @@ def _known(
 def _committed(name: str, profile: str) -> pd.DataFrame:
     """Load the rows of the committed result file.
 
-    There are none if there is no file, or if everything is to be computed again.
+    The frame is empty if the file is missing, or if this run computes everything again.
     """
     path = project_root() / "data" / "results" / profile / f"{name}.csv"
     return rows.load_rows(path) if path.exists() and not _fresh_since() else to_frame([])
