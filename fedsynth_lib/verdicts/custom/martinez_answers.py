@@ -21,8 +21,8 @@ def spans(cells: pd.DataFrame, over: str) -> pd.DataFrame:
 def copies(cells: pd.DataFrame) -> pd.DataFrame:
     """Answer 3a by table and budget, ours and published: rows nearer to training rows, and copies.
 
-    The columns hold the lowest and highest share nearer to training rows, and how many cells have an
-    exact copy. A table and budget that was not run has missing values.
+    The columns hold the lowest and highest share nearer to training rows, and how many cells have
+    an exact copy. A table and budget that was not run has missing values.
     """
     found = (cells["ours"] == 0).astype("Int64").where(cells["ours"].notna())
     cells = cells.assign(copy=found, printed_copy=(cells["published"] == 0).astype("Int64"))
