@@ -302,7 +302,7 @@ def test_a_page_of_the_library_shows_signature_parameters_errors_and_source(ours
     assert "calibrate(plan, privacy)" in calibrate
     assert "<code>privacy</code></th><td><code>Privacy</code></td>" in calibrate
     assert "<b>Returns</b> <code>float</code>" in calibrate
-    assert "Raises BadInput when no multiplier" in calibrate and "def calibrate(" in calibrate
+    assert "Raises BadInput if no multiplier" in calibrate and "def calibrate(" in calibrate
     budget = between(page.text, '<h2 id="Privacy">', "</section>")
     assert "<code>False</code></td><td>allow a delta above 1 / rows of the run" in budget
     listed = read(ours, "library.html")
