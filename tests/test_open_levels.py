@@ -376,3 +376,15 @@ def test_a_method_that_cannot_hold_the_fewest_levels_says_what_helps():
 
     with pytest.raises(BadInput, match=r"too many\. 10 levels of each open .* open fewer columns"):
         open_levels.fitted(a_plan(), form, job)
+
+
+@pytest.mark.parametrize("code", ["999", "999.0"])
+def test_a_code_among_numbers_of_an_open_column_is_no_level_however_it_is_written(code):
+    frame = people()
+    frame["job"] = frame["job"].map({"nurse": 1.0, "baker": 2.5}).fillna(999.0)
+    schema = SCHEMA.replace('[""]', f'["{code}"]')
+    rows, statement = synthesized(frame, schema=schema)
+    shares = rows["job"].value_counts(normalize=True)
+    assert set(shares.index) == {"1", "2.5", code}
+    assert shares[code] == pytest.approx(0.1, abs=0.05)  # 200 of 2,000
+    assert statement["open_levels"]["columns"][0]["named"] == 2

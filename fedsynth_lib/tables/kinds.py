@@ -504,9 +504,11 @@ class FileColumn:
         return raw.astype(object).where(raw.notna(), "").map(self._code_of).to_numpy(int)
 
     def _code_of(self, value: object) -> int:
-        text = str(value).strip()
-        if text in self.codes:
-            return self.codes.index(text) + 1
+        text, codes = str(value).strip(), self.codes
+        if self.other:  # 999.0 is the text 999 in an open column, see `as_texts`
+            text, *codes = (re.sub(WHOLE, r"\1", each) for each in (text, *codes))
+        if text in codes:
+            return codes.index(text) + 1
         if text or "" in self.categories:
             return 0
         return len(self.below) + len(self.above) + 1 if self.missing else -1
