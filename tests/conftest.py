@@ -88,7 +88,7 @@ def home(tmp_path, monkeypatch):
 @pytest.fixture
 def no_report(monkeypatch):
     """A runner that builds no report, in a project that has nothing published."""
-    monkeypatch.setattr("fedsynth_lib.bundle.report.refresh", lambda: "The report: none")
+    monkeypatch.setattr("fedsynth_lib.bundle.report.refresh", lambda: True)
 
 
 @pytest.fixture(autouse=True)

@@ -409,8 +409,7 @@ def report() -> int:
     """Build the report, figures/report/index.html, again."""
     from fedsynth_lib.bundle.report import refresh
 
-    print(line := refresh())
-    return int(not line.startswith("The report:"))
+    return int(not refresh())
 
 
 @app.command()
@@ -420,8 +419,7 @@ def site(
     """Build the report with copies of all files it shows, for a static host."""
     from fedsynth_lib.bundle.report import refresh
 
-    print(line := refresh(folder.expanduser().absolute(), portable=True))
-    return int(not line.startswith("The report:"))
+    return int(not refresh(folder.expanduser().absolute(), portable=True))
 
 
 @app.command()

@@ -728,13 +728,15 @@ def anchor_of(site: Site, headline: str) -> str:
     )
 
 
-def refresh(folder: Path | None = None, *, portable: bool = False) -> str:
-    """Build the site, and say where it is, or why the old one stays.
+def refresh(folder: Path | None = None, *, portable: bool = False) -> bool:
+    """Build the site, and print where it is, or why the old one stays.
 
-    Nothing is raised.
+    Returns whether it was built; nothing is raised.
     """
     try:
-        return f"The report: {build(folder, portable=portable)}"
+        print(f"The report: {build(folder, portable=portable)}", flush=True)
+        return True
     except Exception as error:
         said = " ".join(str(error).split()) or type(error).__name__
-        return f"The report could not be built: {said}"
+        print(f"The report could not be built: {said}", flush=True)
+        return False

@@ -298,13 +298,13 @@ def run(
     finally:  # after Ctrl-C too: the report is of all that there is
         from fedsynth_lib.bundle.report import refresh
 
-        print(line := refresh(), flush=True)
+        built = refresh()
         if open_ := [stem for stem, outcome in outcomes.items() if outcome.status != "ok"]:
             numbers = ",".join(stem.partition("_")[0] for stem in open_)
             rest = f"to run the rest: ./run_all.sh --only {numbers}"
             print(f"It shows what the other notebooks made; {rest}", flush=True)
         print("\n" + summary(outcomes), flush=True)
-    return int(bool(open_) or not line.startswith("The report:"))
+    return int(bool(open_) or not built)
 
 
 def execute_all(
