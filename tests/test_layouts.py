@@ -103,9 +103,9 @@ def test_a_table_has_the_rows_that_are_asked_for_also_where_they_do_not_differ(d
     cells = cells[cells["dataset"].isin(datasets)]
     table = comparison_table(cells, rows=["dataset", "method"])
     assert table.index.names == ["dataset", "method"] and len(table) == 5 * len(datasets)
-    assert str(table.loc[("adult", "AIM"), ("ε = 1", "workload_error")]) == "0.2 (0.2)"
+    assert str(table.loc[("adult", "AIM"), ("ε = 1", "workload_error")]) == "0.20 (0.2)"
     of_aim = comparison_table(cells[cells["method"] == "AIM"], rows=["dataset"])
-    assert str(of_aim.loc["adult", ("ε = 1", "workload_error")]) == "0.2 (0.2)"
+    assert str(of_aim.loc["adult", ("ε = 1", "workload_error")]) == "0.20 (0.2)"
 
 
 def test_a_small_live_run_shows_its_order_and_no_published_value():

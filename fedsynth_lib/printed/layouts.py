@@ -38,7 +38,9 @@ def comparison_table(
     small live run, `order k/n` says how many of the comparisons with other cells agree with the
     published order.
     """
-    entries = [_entry(row, spread=spread) for row in comparison.to_dict("records")]
+    most = comparison.groupby("metric")["decimals"].transform("max")
+    cells = comparison.assign(digits=most).to_dict("records")
+    entries = [_entry(cell, spread=spread) for cell in cells]
     wide = comparison.assign(
         entry=entries,
         level=["" if np.isnan(e) else level_name(e) for e in comparison["epsilon"]],
@@ -57,13 +59,21 @@ def comparison_table(
 
 
 def _entry(cell: Mapping[str, Any], *, spread: bool) -> Entry:
-    """Ours beside the published value, with as many digits as that has."""
-    digits, ran = int(cell["decimals"]), cell["n"] > 0
-    known = {"ours": ran, "ours_std": spread and cell["n"] > 1, "published": True}
-    known["published_std"] = spread
-    numbers = {name: rounded(cell[name] if here else None, digits) for name, here in known.items()}
+    """Ours beside the published value.
+
+    The published one has its own digits, and ours those of the most exact one of its measure: a
+    published 0.8 beside 0.82 is one whose last zero was left out.
+    """
+    digits, printed, ran = int(cell["digits"]), int(cell["decimals"]), cell["n"] > 0
+    known = {
+        "ours": (digits, ran),
+        "ours_std": (digits, spread and cell["n"] > 1),
+        "published": (printed, True),
+        "published_std": (printed, spread),
+    }
+    numbers = {name: rounded(cell[name] if here else None, n) for name, (n, here) in known.items()}
     ours = text_of(numbers["ours"], numbers["ours_std"], digits) or "–"
-    published = text_of(numbers["published"], numbers["published_std"], digits)
+    published = text_of(numbers["published"], numbers["published_std"], printed)
     if not published:
         order = cell["order"] if ran else ""
         text = f"{ours} (order {order})" if order else ours
