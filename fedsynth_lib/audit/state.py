@@ -83,20 +83,6 @@ def usual(case: Case) -> Case:
     )
 
 
-def without_numbers(case: Case) -> Case:
-    """Return the case with the categorical columns alone."""
-    places = [place for place, column in enumerate(SCHEMA.columns) if column.kind == "categorical"]
-    rows = [tuple(row[place] for place in places) for row in (*OTHERS, TARGET)]
-    degree = {"degree": 1} if hasattr(case.config, "degree") else {}
-    return replace(
-        case,
-        config=replace(case.config, **degree),
-        schema=SCHEMA.drop(SCHEMA.numeric),
-        others=tuple(rows[:-1]),
-        target=rows[-1],
-    )
-
-
 def numbered(number: int) -> type[flower.Job]:
     """Return a type of job whose noise and other draws of clients come from a number.
 

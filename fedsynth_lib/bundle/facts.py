@@ -40,9 +40,9 @@ def percent_below(column: pd.Series) -> float:
     return 100 * (1 - column.iloc[-1] / column.iloc[0])
 
 
-REDUCTIONS = {name: name for name in ("mean", "median", "min", "max", "sum", "nunique")}
+REDUCTIONS = {name: name for name in ("mean", "min", "max", "sum", "nunique")}
 REDUCTIONS |= {"percent below": percent_below}
-COUNTED = ("count", "share")  # of rows
+COUNT = "count"  # of rows
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,7 @@ class Fact:
     source: str = ""
     where: str = ""  # pandas query that selects rows; all of them if empty
     column: str = ""  # a name, or an expression over names
-    reduce: str = ""  # one of REDUCTIONS or COUNTED, where several rows make one number
-    that: str = ""  # with count or share: the query that is counted among the selected rows
+    reduce: str = ""  # one of REDUCTIONS or COUNT, where several rows make one number
     value: int | float | str | None = None  # of a measurement that no rows hold, such as minutes
     why: str = ""  # with `value`: who measured what, where
 
@@ -137,12 +136,11 @@ def read_table(root: Path, source: str) -> pd.DataFrame:
 
 def of_rows(fact: Fact, table: pd.DataFrame) -> Any:
     """Return the number that a fact reads from a table."""
-    rows = selected(fact, table, fact.where)
+    rows = selected(fact, table)
     if not len(rows):
         raise BadInput(f"{fact.where!r} selects no row of {fact.source}")
-    if fact.reduce in COUNTED:
-        counted = len(selected(fact, rows, fact.that))
-        return counted / len(rows) if fact.reduce == "share" else counted
+    if fact.reduce == COUNT:
+        return len(rows)
     try:
         column = rows[fact.column] if fact.column in rows else rows.eval(fact.column)
     except Exception:  # pandas raises a dozen kinds
@@ -156,12 +154,12 @@ def of_rows(fact: Fact, table: pd.DataFrame) -> Any:
     return column.item()
 
 
-def selected(fact: Fact, table: pd.DataFrame, query: str) -> pd.DataFrame:
-    """Return the rows that a query keeps; all without one."""
+def selected(fact: Fact, table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows that the query of a fact keeps; all without one."""
     try:
-        return table.query(query, engine="python") if query else table
+        return table.query(fact.where, engine="python") if fact.where else table
     except Exception as error:  # pandas raises a dozen kinds
-        raise BadInput(f"{query!r} cannot be asked of {fact.source} ({error})") from None
+        raise BadInput(f"{fact.where!r} cannot be asked of {fact.source} ({error})") from None
 
 
 def put_facts(
@@ -247,17 +245,13 @@ def check_kind(fact: Fact) -> None:
 
     Raises BadInput where it does not.
     """
-    counted = fact.reduce in COUNTED
     troubles = {
         "needs exactly one of `from` and `value`": bool(fact.source) == (fact.value is not None),
         f"{fact.source!r} is not a CSV of figures/ or of data/results/, profile paper or quick": (
             fact.source and not SOURCES.fullmatch(fact.source)
         ),
-        f"{fact.reduce!r} is not a reduction; choose {', '.join([*REDUCTIONS, *COUNTED])}": (
-            fact.reduce and not counted and fact.reduce not in REDUCTIONS
-        ),
-        "`that` goes with count or share, and share needs it": (
-            (fact.that and not counted) or (fact.reduce == "share" and not fact.that)
+        f"{fact.reduce!r} is not a reduction; choose {', '.join([*REDUCTIONS, COUNT])}": (
+            fact.reduce and fact.reduce not in (*REDUCTIONS, COUNT)
         ),
         "a measured value needs `why`: what was measured, and on what machine": (
             fact.value is not None and not fact.why

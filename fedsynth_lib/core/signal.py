@@ -1,4 +1,4 @@
-"""How much signal a whole private training has for its noise, and which cheaper one has as much.
+"""How much signal a whole private training has for its noise.
 
 A step of DP-SGD averages about `batch` clipped gradients and adds noise of sigma / batch to their
 mean. Over all steps signal adds up with their number and noise with its root, so that a run has
@@ -7,14 +7,12 @@ the batch, as long as sigma stays off its floor (about 0.8): rounds are nearly f
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from fedsynth_lib.core.accounting import calibrate
 from fedsynth_lib.core.contract import BadInput, Charge, Privacy
-
-LARGEST = 4096  # batch that `cheaper` tries
 
 
 @dataclass(frozen=True)
@@ -24,14 +22,12 @@ class Training:
     rows: of each client.
     rounds: of the federation, each of `local_steps` steps at every client.
     batch: expected records of a step.
-    learning_rate: of Adam.
     """
 
     rows: Sequence[int]
     rounds: int
     batch: int
     local_steps: int = 1
-    learning_rate: float = 1.0
 
     def __post_init__(self):
         """Raise BadInput unless there are rows, rounds, steps and a batch."""
@@ -67,33 +63,6 @@ def ratio(ours: Training, published: Training, epsilon: float, delta: float) -> 
     """Return the signal-to-noise of our training over that of the published one, at one budget."""
     parts = (signal_to_noise(training, epsilon, delta) for training in (ours, published))
     return next(parts) / next(parts)
-
-
-def cheaper(
-    published: Training, epsilon: float, delta: float, *, rounds: int, least: float = 0.98
-) -> tuple[Training, float]:
-    """Return a training of so many rounds with `least` of the published signal-to-noise.
-
-    The second value is its signal-to-noise over that of the published training. It has the same
-    rows and the smallest batch that suffices, found by doubling the published batch.
-
-    The learning rate grows by the root of the factor by which rounds shrink, so that Adam's steps
-    go as far. Raises BadInput if no batch up to LARGEST suffices.
-    """
-    if not 1 <= rounds <= published.rounds:
-        raise BadInput(f"rounds is {rounds}; give 1 to {published.rounds}, those published.")
-    step = published.learning_rate * np.sqrt(published.rounds / rounds)
-    wanted = least * signal_to_noise(published, epsilon, delta)
-    batch = published.batch
-    while batch <= LARGEST:
-        found = replace(published, rounds=rounds, batch=batch, learning_rate=float(step))
-        if (own := signal_to_noise(found, epsilon, delta)) >= wanted:
-            return found, own * least / wanted
-        batch *= 2
-    raise BadInput(
-        f"{rounds} rounds have less than {least:g} of the signal-to-noise at any batch up to "
-        f"{LARGEST}; give more rounds."
-    )
 
 
 def in_words(ratios: Sequence[float], of: str = "the published one") -> str:
