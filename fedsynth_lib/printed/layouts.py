@@ -38,9 +38,7 @@ def comparison_table(
     small live run, `order k/n` says how many of the comparisons with other cells agree with the
     published order.
     """
-    most = comparison.groupby("metric")["decimals"].transform("max")
-    cells = comparison.assign(digits=most).to_dict("records")
-    entries = [_entry(cell, spread=spread) for cell in cells]
+    entries = [_entry(row, spread=spread) for row in comparison.to_dict("records")]
     wide = comparison.assign(
         entry=entries,
         level=["" if np.isnan(e) else level_name(e) for e in comparison["epsilon"]],

@@ -294,6 +294,7 @@ def compare_means(
     table["ours"], table["ours_std"] = own["mean"], own["std"]
     table["n"] = own["n"].fillna(0).astype(int)
     table["difference"] = table["ours"] - table["published"]
+    table["digits"] = table.groupby(["exhibit", "metric"])["decimals"].transform("max")
     known = chance.standard_error(work, table.assign(**merge_keys(table)), ours)
     table["error"], table["tolerance"] = known["error"], known["factor"] * known["error"]
 
@@ -326,7 +327,7 @@ def compare_means(
         table[["published", "published_std", "difference", "error", "tolerance"]] = np.nan
     shown = ["published", "published_std", "ours", "ours_std", "n", "difference", "error"]
     shown += ["tolerance", "verdict", "by_chance", "order", "order_by_chance", "profile"]
-    shown += ["data", "decimals", "doubt", "note"]
+    shown += ["data", "decimals", "digits", "doubt", "note"]
     return table[["paper", "exhibit", *KEYS, *shown]]
 
 
