@@ -120,6 +120,7 @@ class Site:
         )
         self.environment.globals |= {"works": NAMES, "about": about(), "texts": TEXTS}
         self.environment.globals |= {"badges": words.BADGES, "agreement": words.AGREEMENT}
+        self.environment.globals |= {"words": words}
         self.environment.globals |= {"page_of": self.targets.get, "plural": words.plural}
         self.environment.filters["code"] = code_marked
         self.environment.globals["m"] = self.environment.get_template("macros.html").module
@@ -340,7 +341,22 @@ def exhibit_page(site: Site, material: Material, each: Any, further: Sequence[st
     lone = len(others) == 1 and not any(one.picture for one in shown)
     file = project_root() / "data" / "published" / "values" / each.work / f"{each.exhibit}.csv"
     values = load_values(each.work, each.exhibit, excluded=True) if file.is_file() else None
-    caption = next((one.table.caption for one in shown if one.table), "")
+    beside = results(site, material.found[others[0]], title, material.executed) if lone else []
+    more = [
+        (
+            other,
+            further_title(name, other),
+            results(site, material.found[other], title, material.executed),
+        )
+        for other in further
+    ]
+    table = next((one.table for one in shown if one.table), None)
+    caption = table.caption if table else ""
+    others_of_it = [
+        *beside,
+        *(each[0] for _, _, each in more),
+    ]  # a figure has no caption of its own
+    captions = [caption] if caption else [each.table.caption for each in others_of_it if each.table]
     command = next(iter(own.cells["command"]), "") or command_of(stems)
     methods = " ".join(dict.fromkeys(own.cells["method"]))
     site.add(
@@ -350,11 +366,12 @@ def exhibit_page(site: Site, material: Material, each: Any, further: Sequence[st
         each=each,
         label=label,
         verdict=words.exhibit_sentence(own),
+        own_reading=words.own_reading(own, table),
         state=next(iter(own.exhibits["state"]), ""),
         shares=words.value_shares(own.cells),
         results=shown,
-        beside=results(site, material.found[others[0]], title, material.executed) if lone else [],
-        belief=words.belief(own, caption),
+        beside=beside,
+        belief=words.belief(own, captions),
         causes=words.causes(own.cells),
         claims=own.claims,
         published=published_table(values, title) if values is not None else None,
@@ -363,14 +380,7 @@ def exhibit_page(site: Site, material: Material, each: Any, further: Sequence[st
         command=command,
         show=command_of(stems),
         gallery=cards(site, material, [] if lone else others),
-        further=[
-            (
-                other,
-                further_title(name, other),
-                results(site, material.found[other], title, material.executed),
-            )
-            for other in further
-        ],
+        further=more,
         parts=[
             (
                 title,
@@ -449,7 +459,7 @@ def work_page(site: Site, material: Material, work: str) -> None:
         sentence=words.work_sentence(own),
         claims=own.claims,
         notes=notes,
-        shares=words.claim_shares(own.claims),
+        drawn=words.values_drawn(own),
         against=results(site, material.found.get(name, {}), name, material.executed)[:1],
         exhibits=gallery(site, material, work),
         protocol=site.file(protocol) if protocol.is_file() else "",
@@ -654,7 +664,11 @@ def first_page(site: Site, material: Material) -> None:
         "fedsynth: the report",
         verdict=material.verdict,
         own={work: material.verdict.of(work) for work in WORKS},
-        words=words,
+        ties={
+            name: words.tied(benchmarks[name], "k-marginal score")
+            for name in ("73_nist_1", "73_nist_10")
+            if name in benchmarks
+        },
         leaders={
             name: words.leaders(benchmarks[name], "k-marginal score")
             for name in ("73_nist_1", "73_nist_10")
@@ -696,14 +710,22 @@ def benchmark_rows(
 ) -> dict[str, list[list[str]]]:
     """Return lines by group, ours first: method, epsilon, trust model, scores.
 
-    Groups are not ranked together.
+    Groups are not ranked together; in a group the best by the first score is first. What was made
+    at another epsilon than 1, which the tables are of, is in groups of its own, at the end.
     """
     texts = {score: words.scores(table, score) for score in scores}
-    shown = table.assign(**texts, ε=table["ε"].map("{:g}".format, na_action="ignore").fillna(""))
-    kept = shown[table["clients"].isin((1, clients)) & (pd.DataFrame(texts) != "").any(axis=1)]
-    kept = kept.sort_values(
-        "group", key=lambda groups: ~groups.str.startswith("ours"), kind="stable"
+    kept = table["clients"].isin((1, clients)) & (pd.DataFrame(texts) != "").any(axis=1)
+    other = table["ε"].notna() & (table["ε"] != 1)
+    lines = table.assign(
+        **texts,
+        ε=table["ε"].map("{:g}".format, na_action="ignore").fillna(""),
+        group=table["group"].mask(other, table["group"] + ", at another epsilon"),
+        last=other,
+        theirs=~table["group"].str.startswith("ours"),
+        place=pd.factorize(table["group"])[0],
+        cost=table[f"{scores[0]} mean"] * (1 if "error" in scores[0] else -1),
     )
+    kept = lines[kept].sort_values(["last", "theirs", "place", "cost"], kind="stable")
     return {
         group: own[["method", "ε", "trusted", *scores]].fillna("").to_numpy().tolist()
         for group, own in kept.groupby("group", sort=False)
