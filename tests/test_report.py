@@ -1,5 +1,6 @@
 """The report, built from small trees: what it shows, what it links, what it survives."""
 
+import inspect
 import json
 import os
 import re
@@ -370,12 +371,66 @@ def test_a_page_of_the_library_shows_signature_parameters_errors_and_source(ours
     assert "Raises BadInput if no multiplier" in calibrate and "def calibrate(" in calibrate
     budget = between(page.text, '<h2 id="Privacy">', "</section>")
     assert "<code>False</code></td><td>allow a delta above 1 / rows of the run" in budget
+    own = between(read(ours, "library/your_own_table.html"), '<h2 id="synthesize">', "</section>")
+    assert "Draw secret noise, for rows that may be handed on." in between(
+        own, "<code>release</code></th>", "</tr>"
+    )
+    assert "<td><code>a function</code></td><td>Is told what begins" in own
+    assert "<b>Errors</b> BadInput: In one sentence, for what cannot be asked" in own
+    assert "<pre>&gt;&gt;&gt; synthetic, statement = fs.synthesize(df" in own
+    assert "A dict of the privacy statement; printed, its text." in own
+    for path in (ours / "library").iterdir():
+        text = read(ours, f"library/{path.name}")
+        assert not re.search(r" at 0x| -{4,} ", re.sub("(?s)<details>.*?</details>", "", text)), (
+            path
+        )
+        for table in re.findall("(?s)<table>.*?</table>", text):
+            if ">meaning</th>" in table:
+                assert re.search(r"<td>(?!</td>)(?:(?!</?td>).)+</td></tr>", table)
     listed = read(ours, "library.html")
     for room in report_api.ROOMS:
         for each in report_api.names(room):
             name = each["name"]
             assert each["summary"], name
             assert f'#{name}"><code>{name}</code></a>' in listed
+
+
+def test_parameters_are_read_from_both_forms_of_a_docstring():
+    def told() -> None:
+        """Do it.
+
+        Parameters
+        ----------
+        first : int
+            A number.
+        second, third
+            Both
+            of them.
+
+        Returns
+        -------
+        int
+            The sum.
+
+        Notes
+        -----
+        Plain.
+        """
+
+    sections = dict(
+        zip(*[iter(report_api.SECTION.split(inspect.getdoc(told))[1:])] * 2, strict=True)
+    )
+    assert report_api.described(sections["Parameters"]) == [
+        ("first", "A number."),
+        ("second, third", "Both\n    of them."),
+    ]
+    assert sections["Returns"].split() == ["int", "The", "sum."] and list(sections)[-1] == "Notes"
+    prepared = report_api.documented("fedsynth_lib.release.your_table", "prepare")
+    means = {name: meaning for name, _, _, meaning in prepared["parameters"]}
+    assert means["unit"] == means["most_rows"] != "" and means["num_clients"].endswith("0 is one.")
+    assert prepared["raises"].endswith("the ledger of this population refuses.")
+    drawn = report_api.documented("fedsynth_lib.figures.points", "boxes")
+    assert {name: meaning for name, *_, meaning in drawn["parameters"]}["guess"].startswith("panel")
 
 
 @pytest.mark.slow

@@ -636,7 +636,7 @@ def library_pages(site: Site) -> None:
 
 def code_marked(text: str) -> Markup:
     """Return a text in which what is between backticks is code."""
-    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+    return Markup(re.sub("(``?)([^`]+)\\1", r"<code>\2</code>", str(escape(text))))
 
 
 def unfinished(last: Mapping[str, Mapping[str, Any]]) -> list[str]:
