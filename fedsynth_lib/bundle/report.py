@@ -64,8 +64,12 @@ FOLDERS = ("tables", "works", "notebooks", "library")  # of pages
 FINDINGS = "data/published/findings.md"
 # pages of text -> title, file, heading of the section
 TEXTS = {
+    "start": ("What it is, and how to run it", "README.md", "# fedsynth\n"),
+    "outcomes": ("What came out", "README.md", "## What came out\n"),
+    "field": ("Beside the field", "README.md", "## Beside the field\n"),
     "judging": ("How we judge", "README.md", "## How far the works reproduce\n"),
     "privacy": ("Privacy, in short", "README.md", "## Privacy, in short\n"),
+    "more": ("Commands and licence", "README.md", "## More\n"),
     "glossary": ("Glossary", "data/published/glossary.md", "## Terms\n"),
     "teaching": ("Teach with it", "data/published/teaching.md", "## Paths\n"),
 }
@@ -87,6 +91,8 @@ BENCHMARKS = {
 }
 TITLES = {work: CHAPTERS[CHAPTER_OF[work]].partition(": ")[2] for work in WORKS}
 NAMES = {work: f"{title[0].upper()}{title[1:]}" for work, title in TITLES.items()}
+# what the search finds a work by as well: its method
+METHODS = {"leitner2023": "DP-Fed-CTGAN", "sattarov2024": "DP-Fed-FinDiff"}
 
 
 class Result(NamedTuple):
@@ -386,10 +392,16 @@ def exhibit_page(site: Site, material: Material, each: Any, further: Sequence[st
                 title,
                 each.kind,
                 "",
-                f"{each.what_it_shows} {each.research_question} {methods} {caption}",
+                f"{named(each.work)}: {each.what_it_shows} {each.research_question} {methods} "
+                f"{caption}",
             )
         ],
     )
+
+
+def named(work: str) -> str:
+    """Return the names that the search finds a work by, besides its key."""
+    return " ".join([NAMES[work], METHODS.get(work, "")]).strip()
 
 
 def command_of(stems: Sequence[str]) -> str:
@@ -441,13 +453,13 @@ def work_page(site: Site, material: Material, work: str) -> None:
     values = load_values(work, excluded=True)
     stated = values[~values["exhibit"].isin(material.exhibits["exhibit"])]
     protocol = project_root() / "data" / "published" / f"protocol_{work}.md"
-    parts = [(f"{work}: {NAMES[work]}", "work", "", words.work_sentence(own))]
+    parts = [(f"{work}: {named(work)}", "work", "", words.work_sentence(own))]
     parts += [
         (
             claim.claim,
             "claim",
             f"#{claim.id.partition('/')[2]}",
-            f"{work} {claim.outcome} {claim.place}",
+            f"{named(work)} {work} {claim.outcome} {claim.place}",
         )
         for claim in own.claims.itertuples()
     ]
@@ -478,6 +490,12 @@ def article(site: Site, name: str, root: str, section: str) -> Markup:
     text = MARKER.sub(lambda marker: marker["said"], text)
     html = text_to_html(re.sub(r"(?m)^#(#+ )", r"\1", text))
     folder = project_root() / Path(name).parent
+
+    def picture(found: re.Match[str]) -> str:
+        file = folder / found[1]
+        return f'src="{root}{site.file(file)}"' if file.is_file() else 'hidden src="data:,"'
+
+    html = re.sub(r'src="([^":]+)"', picture, html)
     return Markup(relink(html, partial(site.links, folder, root)))
 
 
@@ -631,7 +649,8 @@ def library_pages(site: Site) -> None:
             for each in found[address]
         ]
         site.add(address, "room.html", room, names=found[address], parts=parts)
-    site.add("library.html", "library.html", "Library", rooms=rooms, found=found)
+    parts = [("Library", "page", "", "how to install it: pip install")]
+    site.add("library.html", "library.html", "Library", rooms=rooms, found=found, parts=parts)
 
 
 def code_marked(text: str) -> Markup:
@@ -657,7 +676,8 @@ def first_page(site: Site, material: Material) -> None:
     }
     quoted = material.findings[material.findings[QUOTED].str.startswith("What we found")]
     bounds = material.found.get("04_bounds", {})
-    methods = " ".join({name for table in benchmarks.values() for name in table["method"]})
+    methods = " ".join(sorted({name for own in benchmarks.values() for name in own["method"]}))
+    cited = site.environment.globals["about"]["cite"].get("message", "")
     site.add(
         "index.html",
         "index.html",
@@ -700,6 +720,7 @@ def first_page(site: Site, material: Material) -> None:
             ("Did it reproduce?", "page", "#works", " ".join(NAMES.values())),
             ("Which method?", "page", "#methods", f"NIST Adult beside the field {methods}"),
             ("Is it private?", "page", "#privacy", "epsilon guarantee without noise bounds audit"),
+            ("Licence and how to cite", "page", "#cite", f"MIT license. {cited}"),
         ],
         failed=unfinished(read_last(project_root())),
     )
