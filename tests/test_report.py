@@ -229,6 +229,10 @@ def test_a_page_shows_picture_table_reasons_and_claims(ours):
     remark = "Part of the published rows, so that noise weighs more: covertype 43 %."
     assert f"<dt>Noise</dt><dd>{remark}</dd>" in page.text
     assert "own reading" not in page.text  # it is the one that is counted
+    number = (
+        own["by_chance"].notna() & own["verdict"].isin(["within", "ordering", "different"])
+    ).sum()
+    assert f"<dt>By chance</dt><dd>Of {number} values that can be shuffled" in page.text
     assert {"claims", "published", "belief", "causes"} <= set(page.ids)
     assert "maddock2024.html#c16" in page.text
 

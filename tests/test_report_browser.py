@@ -28,6 +28,8 @@ PAGES = (
     "notebooks.html",
     "glossary.html",
     "teaching.html",
+    "start.html",
+    "field.html",
     "library.html",
     "library/privacy.html",
 )

@@ -252,6 +252,7 @@ def belief(own: Verdict, captions: Sequence[str]) -> dict[str, Any]:
         "missing": missing,
         "noise": list(dict.fromkeys(part for part in parts if NOISE.search(part))),
         "matched": counts.get(MATCHED, 0),
+        "beside": len(beside),
         "within": within.mean(),
         "chance": chance.mean(),
         "more": within.sum() - chance.sum() > 1.645 * spread,
