@@ -1,5 +1,6 @@
 """The report, built from small trees: what it shows, what it links, what it survives."""
 
+import inspect
 import json
 import os
 import re
@@ -24,6 +25,7 @@ from fedsynth_lib.bundle import report, report_api, report_words, runner
 from fedsynth_lib.bundle.report_files import NUMBER
 from fedsynth_lib.bundle.report_pages import Pages, body_of, contents
 from fedsynth_lib.figures.save import save_table
+from fedsynth_lib.printed import outcomes
 from fedsynth_lib.printed.published import WORKS, load_catalogue, load_claims
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -143,15 +145,31 @@ def test_the_first_page_is_small_and_answers_three_questions(ours):
     assert path.stat().st_size <= 150_000
     assert max(each.stat().st_size for each in (ours / "thumbnails").iterdir()) < 50_000
     answers = between(path.read_text(encoding="utf-8"), '<ul class="answers">', "</ul>")
-    outcomes = pd.read_csv(ROOT / "data/results/claims.csv")["verdict"]
-    good = outcomes.isin(["holds", "partly"]).sum()
-    assert f"{good} of {len(load_claims())} claims hold" in answers
+    verdicts = pd.read_csv(ROOT / "data/results/claims.csv").set_index("id")["verdict"]
+    told = load_claims()["id"].map(verdicts)
+    counts = [
+        told.isin(names).sum()
+        for names in (["holds"], ["partly", "not in full"], ["does not hold"], ["undecided"])
+    ]
+    counts.append(len(told) - sum(counts))
+    assert f"<b>{counts[0]} of {len(told)} claims hold, {counts[1]} do not" in answers
+    bar = between(answers, 'class="bar"', "</span>")
+    assert list(map(int, re.findall(r"\d+", between(bar, 'aria-label="', '">')))) == counts
+    assert list(map(int, re.findall(r"flex:(\d+)", bar))) == counts
+    for text, count in zip(["do not hold;", "are undecided;", "were not"], counts[2:], strict=True):
+        assert f"{count} {text}" in answers
     nist = pd.read_csv(ROOT / "figures/73_nist_1.csv")
     best = nist[nist["group"] == "ours, federated"].iloc[0]  # saved best first
     assert f"<b>{best['method']} at epsilon 1</b>" in answers
     score = [f"{best[f'k-marginal score {name}']:.1f}" for name in ("mean", "half")]
     assert " ± ".join(score) in answers and best["trusted"] in answers
     assert "Is it private?" in answers and "3 of 5 works" in answers
+    assert (
+        "At epsilon 10 FedPGM and DistAIM are equal within noise (991.4 ± 0.3 and 991.2" in answers
+    )
+    benchmarks = between(path.read_text(encoding="utf-8"), '<h2 id="methods">', "</section>")
+    assert "Tumult" in between(benchmarks, "published elsewhere, at another epsilon", "</table>")
+    assert "Tumult" not in between(benchmarks, ">published elsewhere<", "</tbody>")
     for name in ("works", "found", "methods", "privacy", "find", "cite"):
         assert f'<h2 id="{name}">' in path.read_text(encoding="utf-8")
 
@@ -162,6 +180,7 @@ def test_every_link_leads_to_a_file_and_a_place_in_it(ours):
     assert len(pages) > 250
     for path, page in pages.items():
         assert max(Counter(page.ids).values()) == 1, path
+        assert not any("%" in each for each in page.ids), path  # the script decodes an anchor
         for target in (
             each[name] for _, each in page.elements for name in ("href", "src") if name in each
         ):
@@ -207,9 +226,62 @@ def test_a_page_shows_picture_table_reasons_and_claims(ours):
     # the picture of the notebook that makes this table alone
     assert "45_errors.png" in between(page.text, "<h1>", '<h2 id="belief">')
     assert "workload error (L1, 0 to 2) ↓" in page.text  # unit and arrow
-    assert "noise weighs more" in between(page.text, 'id="belief"', "</dl>")
+    remark = "Part of the published rows, so that noise weighs more: covertype 43 %."
+    assert f"<dt>Noise</dt><dd>{remark}</dd>" in page.text
+    assert "own reading" not in page.text  # it is the one that is counted
+    number = (
+        own["by_chance"].notna() & own["verdict"].isin(["within", "ordering", "different"])
+    ).sum()
+    assert f"<dt>By chance</dt><dd>Of {number} values that can be shuffled" in page.text
     assert {"claims", "published", "belief", "causes"} <= set(page.ids)
     assert "maddock2024.html#c16" in page.text
+
+
+@pytest.mark.slow
+def test_a_page_says_where_its_table_shows_another_reading_than_is_counted(ours):
+    marks = pd.read_csv(ROOT / "figures/martinez2024_tab6.6.csv").filter(like=" verdict")
+    shown = (marks == "within").to_numpy().sum()
+    page = read(ours, "tables/martinez2024_tab6.6.html")
+    assert "82 of 108 values agree" in between(page, '<p class="verdict">', "</p>")
+    words = f"which the table below shows, {shown} of {marks.count().sum()} values agree within"
+    assert words in page and "(distances, coding of columns: [0, 1] and label codes)" in page
+    note = "its tolerances pool the spreads of its own runs alone"
+    assert f"marks 19 of 25 values with =: {note}" in read(ours, "tables/leitner2023_tab5.7.html")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("sattarov2024_fig5", "100 to 137 % of the published one. 30 of 3,000 rounds at"),
+        ("sattarov2024_fig7", "30 of 3,000 rounds at the published"),
+        ("maddock2024_fig2", "noise weighs more: covertype 43 %"),
+        ("martinez2024_tab6.6", "not compared with the work's"),
+        ("martinez2024_tab6.11", "Signal-to-noise ratio of private runs: 95 to 100 %"),
+    ],
+)
+def test_a_page_says_of_noise_what_its_captions_and_missing_parts_say(ours, name, said):
+    noise = between(read(ours, f"tables/{name}.html"), "<dt>Noise</dt>", "</dd>")
+    assert said in noise and "no difference" not in noise and "without a mark" not in noise
+
+
+@pytest.mark.slow
+def test_the_page_of_a_work_says_what_the_picture_and_the_sentence_count(ours):
+    page = read(ours, "works/maddock2024.html")
+    assert "34 of the 88 values whose agreement by chance is known agree within error" in page
+    assert "The picture has all 141 published results of the work: 39 within error" in page
+    assert "counts 88 of the 112 that are judged" in page
+
+
+@pytest.mark.slow
+def test_evidence_of_a_claim_is_there_once_and_long_evidence_is_folded(ours):
+    claims = report_words.Verdict.read().claims
+    failing = claims[claims["fails"] != ""].drop_duplicates("fails")
+    for claim in failing.itertuples():
+        page = read(ours, f"works/{claim.work}.html")
+        row = between(page, f'id="{claim.id.partition("/")[2]}"', "</tr>")
+        assert row.count(str(escape(claim.fails))) == 1, claim.id
+        assert len(claim.fails) < 200 or "<summary>what fails</summary>" in row
 
 
 @pytest.mark.slow
@@ -239,6 +311,12 @@ def test_numbers_are_on_the_right_and_texts_on_the_left(ours):
         ("private proxy of skew", "finding"),
         ("NaiveFLAIM is the worst method", "claim"),
         ("table 2 maddock2024", "table"),
+        ("FLAIM table 2", "table"),
+        ("DP-Fed-FinDiff figure 5", "figure"),
+        ("hospital", "page"),
+        ("licence", "page"),
+        ("cite", "page"),
+        ("install", "page"),
         ("DistAIM overhead", "table"),
         ("parameter study adult", "figure"),
     ],
@@ -304,12 +382,66 @@ def test_a_page_of_the_library_shows_signature_parameters_errors_and_source(ours
     assert "Raises BadInput if no multiplier" in calibrate and "def calibrate(" in calibrate
     budget = between(page.text, '<h2 id="Privacy">', "</section>")
     assert "<code>False</code></td><td>allow a delta above 1 / rows of the run" in budget
+    own = between(read(ours, "library/your_own_table.html"), '<h2 id="synthesize">', "</section>")
+    assert "Draw secret noise, for rows that may be handed on." in between(
+        own, "<code>release</code></th>", "</tr>"
+    )
+    assert "<td><code>a function</code></td><td>Is told what begins" in own
+    assert "<b>Errors</b> BadInput: In one sentence, for what cannot be asked" in own
+    assert "<pre>&gt;&gt;&gt; synthetic, statement = fs.synthesize(df" in own
+    assert "A dict of the privacy statement; printed, its text." in own
+    for path in (ours / "library").iterdir():
+        text = read(ours, f"library/{path.name}")
+        assert not re.search(r" at 0x| -{4,} ", re.sub("(?s)<details>.*?</details>", "", text)), (
+            path
+        )
+        for table in re.findall("(?s)<table>.*?</table>", text):
+            if ">meaning</th>" in table:
+                assert re.search(r"<td>(?!</td>)(?:(?!</?td>).)+</td></tr>", table)
     listed = read(ours, "library.html")
     for room in report_api.ROOMS:
         for each in report_api.names(room):
             name = each["name"]
             assert each["summary"], name
             assert f'#{name}"><code>{name}</code></a>' in listed
+
+
+def test_parameters_are_read_from_both_forms_of_a_docstring():
+    def told() -> None:
+        """Do it.
+
+        Parameters
+        ----------
+        first : int
+            A number.
+        second, third
+            Both
+            of them.
+
+        Returns
+        -------
+        int
+            The sum.
+
+        Notes
+        -----
+        Plain.
+        """
+
+    sections = dict(
+        zip(*[iter(report_api.SECTION.split(inspect.getdoc(told))[1:])] * 2, strict=True)
+    )
+    assert report_api.described(sections["Parameters"]) == [
+        ("first", "A number."),
+        ("second, third", "Both\n    of them."),
+    ]
+    assert sections["Returns"].split() == ["int", "The", "sum."] and list(sections)[-1] == "Notes"
+    prepared = report_api.documented("fedsynth_lib.release.your_table", "prepare")
+    means = {name: meaning for name, _, _, meaning in prepared["parameters"]}
+    assert means["unit"] == means["most_rows"] != "" and means["num_clients"].endswith("0 is one.")
+    assert prepared["raises"].endswith("the ledger of this population refuses.")
+    drawn = report_api.documented("fedsynth_lib.figures.points", "boxes")
+    assert {name: meaning for name, *_, meaning in drawn["parameters"]}["guess"].startswith("panel")
 
 
 @pytest.mark.slow
@@ -320,6 +452,10 @@ def test_pages_of_text_are_linked_from_the_first(ours):
         ("privacy", "one record, added or removed"),
         ("glossary", "A smaller epsilon is a stronger guarantee"),
         ("teaching", "Is a table without names anonymous?"),
+        ("start", "Hospitals are often not allowed to pool their patient records"),
+        ("outcomes", "FLAIM</strong> (maddock2024)"),
+        ("field", "Only the secure sums have to be trusted"),
+        ("more", "MIT licence"),
     ):
         text = re.sub(r"\s+", " ", read(ours, f"{stem}.html"))
         assert words in text and "<!--=" not in text
@@ -587,7 +723,12 @@ def test_sentences_count_what_is_there():
         ("partly", 0),
         ("fails", 1),
         ("open", 1),
+        ("rest", 0),
     ]
+    claims = pd.DataFrame({"outcome": ["partly", "not in full", "vacuous", "not tested"]})
+    assert report_words.claims_counted(claims) == (
+        "2 do not hold in full and 2 were not tested or cannot fail"
+    )
     table = pd.DataFrame(
         {
             "group": ["ours, federated"] * 3 + ["ours, central"],
@@ -598,11 +739,39 @@ def test_sentences_count_what_is_there():
         }
     )
     assert report_words.leaders(table, "score") == [("a server", "c", "101.5 ± 2.0")]
+    assert report_words.tied(table, "score") == {"c": "101.5 ± 2.0"}
+    wider = table.assign(method=["a, one kind", "b", "c", "d"])
+    wider.loc[0, "score half"] = 4.5
+    assert report_words.tied(wider, "score") == {"c": "101.5 ± 2.0", "a": "95.0 ± 4.5"}
     lines = [
         {"work": "maddock2024", "method": "an oracle", "most": 1, "least": 1},
         {"work": "leitner2023", "method": "a GAN", "most": 4, "least": 0},
     ]
     assert report_words.not_private(lines) == ["leitner2023"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "same", "said"),
+    [
+        ("undecided", "25 of 50", "fewer than 95 % of the resampled sets of runs reach the same"),
+        ("not in full", "32 of 50", "but hardly any of them satisfies the whole claim"),
+        ("undecided", "one run of some", "have one run, so that they cannot be resampled"),
+        ("undecided", "50 of 50", ""),  # runs of another size would decide it
+        ("holds", "50 of 50", ""),
+        ("undecided", "", ""),
+    ],
+)
+def test_a_claim_that_is_open_says_why(outcome, same, said):
+    claim = next(pd.DataFrame([{"outcome": outcome, "same_outcome": same}]).itertuples())
+    why = report_words.why_open(claim)
+    assert bool(why) == bool(said) and said in why
+
+
+def test_what_fails_is_not_said_again_in_what_holds():
+    texts = [(1, "a is below b"), (0, "c in 3 of 4"), (1, "d")]
+    evidence = outcomes.Evidence.of(texts)
+    claim = next(pd.DataFrame([{"evidence": evidence, "fails": evidence.fails}]).itertuples())
+    assert report_words.holding(claim) == "a is below b; d"
 
 
 def colours(block: str) -> dict[str, str]:

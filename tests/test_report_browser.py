@@ -28,6 +28,8 @@ PAGES = (
     "notebooks.html",
     "glossary.html",
     "teaching.html",
+    "start.html",
+    "field.html",
     "library.html",
     "library/privacy.html",
 )
@@ -159,6 +161,10 @@ def test_the_first_column_stays_and_numbers_are_on_the_right(page, site):
         ("epsilon", ""),
         ("FedPGM", "FedPGM method"),
         ("table 6.1 martinez2024", "Table 6.1 of mart"),
+        ("FLAIM table 2", "Table 2 of maddock2024"),
+        ("figure 3 flaim", "Figure 3 of maddock2024"),
+        ("hospital", "What it is, and how to run it"),
+        ("cite", "Licence and how to cite"),
     ],
 )
 def test_the_search_finds_and_the_keyboard_leads_through_it(page, words, first):
@@ -171,6 +177,16 @@ def test_the_search_finds_and_the_keyboard_leads_through_it(page, words, first):
     address = stop.get_attribute("href")
     stop.send_keys(Keys.ENTER)
     WebDriverWait(page, 30).until(lambda page: page.current_url == address)
+
+
+def test_the_search_takes_numbers_whole_and_whole_words_first(page):
+    texts = found(page, "table 2")
+    assert all(text.startswith("Table 2 of") for text in texts[:2])
+    assert not any(text.startswith(("Table 1 of", "Table 2.")) for text in texts)
+    scores = "return find(arguments[0]).map((each) => [each.title, each.score])"
+    for words, title in (("fedpgm", "FedPGM"), ("fedpg", "FedPGM"), ("install", "Library")):
+        assert page.execute_script(scores, words)[0][0] == title
+    assert page.execute_script(scores, " – ()") == []
 
 
 def test_a_search_is_in_the_address_and_can_be_taken_back(page, site):

@@ -64,8 +64,12 @@ FOLDERS = ("tables", "works", "notebooks", "library")  # of pages
 FINDINGS = "data/published/findings.md"
 # pages of text -> title, file, heading of the section
 TEXTS = {
+    "start": ("What it is, and how to run it", "README.md", "# fedsynth\n"),
+    "outcomes": ("What came out", "README.md", "## What came out\n"),
+    "field": ("Beside the field", "README.md", "## Beside the field\n"),
     "judging": ("How we judge", "README.md", "## How far the works reproduce\n"),
     "privacy": ("Privacy, in short", "README.md", "## Privacy, in short\n"),
+    "more": ("Commands and licence", "README.md", "## More\n"),
     "glossary": ("Glossary", "data/published/glossary.md", "## Terms\n"),
     "teaching": ("Teach with it", "data/published/teaching.md", "## Paths\n"),
 }
@@ -87,6 +91,8 @@ BENCHMARKS = {
 }
 TITLES = {work: CHAPTERS[CHAPTER_OF[work]].partition(": ")[2] for work in WORKS}
 NAMES = {work: f"{title[0].upper()}{title[1:]}" for work, title in TITLES.items()}
+# what the search finds a work by as well: its method
+METHODS = {"leitner2023": "DP-Fed-CTGAN", "sattarov2024": "DP-Fed-FinDiff"}
 
 
 class Result(NamedTuple):
@@ -120,6 +126,7 @@ class Site:
         )
         self.environment.globals |= {"works": NAMES, "about": about(), "texts": TEXTS}
         self.environment.globals |= {"badges": words.BADGES, "agreement": words.AGREEMENT}
+        self.environment.globals |= {"words": words}
         self.environment.globals |= {"page_of": self.targets.get, "plural": words.plural}
         self.environment.filters["code"] = code_marked
         self.environment.globals["m"] = self.environment.get_template("macros.html").module
@@ -340,7 +347,22 @@ def exhibit_page(site: Site, material: Material, each: Any, further: Sequence[st
     lone = len(others) == 1 and not any(one.picture for one in shown)
     file = project_root() / "data" / "published" / "values" / each.work / f"{each.exhibit}.csv"
     values = load_values(each.work, each.exhibit, excluded=True) if file.is_file() else None
-    caption = next((one.table.caption for one in shown if one.table), "")
+    beside = results(site, material.found[others[0]], title, material.executed) if lone else []
+    more = [
+        (
+            other,
+            further_title(name, other),
+            results(site, material.found[other], title, material.executed),
+        )
+        for other in further
+    ]
+    table = next((one.table for one in shown if one.table), None)
+    caption = table.caption if table else ""
+    others_of_it = [
+        *beside,
+        *(each[0] for _, _, each in more),
+    ]  # a figure has no caption of its own
+    captions = [caption] if caption else [each.table.caption for each in others_of_it if each.table]
     command = next(iter(own.cells["command"]), "") or command_of(stems)
     methods = " ".join(dict.fromkeys(own.cells["method"]))
     site.add(
@@ -350,11 +372,12 @@ def exhibit_page(site: Site, material: Material, each: Any, further: Sequence[st
         each=each,
         label=label,
         verdict=words.exhibit_sentence(own),
+        own_reading=words.own_reading(own, table),
         state=next(iter(own.exhibits["state"]), ""),
         shares=words.value_shares(own.cells),
         results=shown,
-        beside=results(site, material.found[others[0]], title, material.executed) if lone else [],
-        belief=words.belief(own, caption),
+        beside=beside,
+        belief=words.belief(own, captions),
         causes=words.causes(own.cells),
         claims=own.claims,
         published=published_table(values, title) if values is not None else None,
@@ -363,23 +386,22 @@ def exhibit_page(site: Site, material: Material, each: Any, further: Sequence[st
         command=command,
         show=command_of(stems),
         gallery=cards(site, material, [] if lone else others),
-        further=[
-            (
-                other,
-                further_title(name, other),
-                results(site, material.found[other], title, material.executed),
-            )
-            for other in further
-        ],
+        further=more,
         parts=[
             (
                 title,
                 each.kind,
                 "",
-                f"{each.what_it_shows} {each.research_question} {methods} {caption}",
+                f"{named(each.work)}: {each.what_it_shows} {each.research_question} {methods} "
+                f"{caption}",
             )
         ],
     )
+
+
+def named(work: str) -> str:
+    """Return the names that the search finds a work by, besides its key."""
+    return " ".join([NAMES[work], METHODS.get(work, "")]).strip()
 
 
 def command_of(stems: Sequence[str]) -> str:
@@ -431,13 +453,13 @@ def work_page(site: Site, material: Material, work: str) -> None:
     values = load_values(work, excluded=True)
     stated = values[~values["exhibit"].isin(material.exhibits["exhibit"])]
     protocol = project_root() / "data" / "published" / f"protocol_{work}.md"
-    parts = [(f"{work}: {NAMES[work]}", "work", "", words.work_sentence(own))]
+    parts = [(f"{work}: {named(work)}", "work", "", words.work_sentence(own))]
     parts += [
         (
             claim.claim,
             "claim",
             f"#{claim.id.partition('/')[2]}",
-            f"{work} {claim.outcome} {claim.place}",
+            f"{named(work)} {work} {claim.outcome} {claim.place}",
         )
         for claim in own.claims.itertuples()
     ]
@@ -449,7 +471,7 @@ def work_page(site: Site, material: Material, work: str) -> None:
         sentence=words.work_sentence(own),
         claims=own.claims,
         notes=notes,
-        shares=words.claim_shares(own.claims),
+        drawn=words.values_drawn(own),
         against=results(site, material.found.get(name, {}), name, material.executed)[:1],
         exhibits=gallery(site, material, work),
         protocol=site.file(protocol) if protocol.is_file() else "",
@@ -468,6 +490,12 @@ def article(site: Site, name: str, root: str, section: str) -> Markup:
     text = MARKER.sub(lambda marker: marker["said"], text)
     html = text_to_html(re.sub(r"(?m)^#(#+ )", r"\1", text))
     folder = project_root() / Path(name).parent
+
+    def picture(found: re.Match[str]) -> str:
+        file = folder / found[1]
+        return f'src="{root}{site.file(file)}"' if file.is_file() else 'hidden src="data:,"'
+
+    html = re.sub(r'src="([^":]+)"', picture, html)
     return Markup(relink(html, partial(site.links, folder, root)))
 
 
@@ -621,12 +649,13 @@ def library_pages(site: Site) -> None:
             for each in found[address]
         ]
         site.add(address, "room.html", room, names=found[address], parts=parts)
-    site.add("library.html", "library.html", "Library", rooms=rooms, found=found)
+    parts = [("Library", "page", "", "how to install it: pip install")]
+    site.add("library.html", "library.html", "Library", rooms=rooms, found=found, parts=parts)
 
 
 def code_marked(text: str) -> Markup:
     """Return a text in which what is between backticks is code."""
-    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+    return Markup(re.sub("(``?)([^`]+)\\1", r"<code>\2</code>", str(escape(text))))
 
 
 def unfinished(last: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -647,14 +676,19 @@ def first_page(site: Site, material: Material) -> None:
     }
     quoted = material.findings[material.findings[QUOTED].str.startswith("What we found")]
     bounds = material.found.get("04_bounds", {})
-    methods = " ".join({name for table in benchmarks.values() for name in table["method"]})
+    methods = " ".join(sorted({name for own in benchmarks.values() for name in own["method"]}))
+    cited = site.environment.globals["about"]["cite"].get("message", "")
     site.add(
         "index.html",
         "index.html",
         "fedsynth: the report",
         verdict=material.verdict,
         own={work: material.verdict.of(work) for work in WORKS},
-        words=words,
+        ties={
+            name: words.tied(benchmarks[name], "k-marginal score")
+            for name in ("73_nist_1", "73_nist_10")
+            if name in benchmarks
+        },
         leaders={
             name: words.leaders(benchmarks[name], "k-marginal score")
             for name in ("73_nist_1", "73_nist_10")
@@ -686,6 +720,7 @@ def first_page(site: Site, material: Material) -> None:
             ("Did it reproduce?", "page", "#works", " ".join(NAMES.values())),
             ("Which method?", "page", "#methods", f"NIST Adult beside the field {methods}"),
             ("Is it private?", "page", "#privacy", "epsilon guarantee without noise bounds audit"),
+            ("Licence and how to cite", "page", "#cite", f"MIT license. {cited}"),
         ],
         failed=unfinished(read_last(project_root())),
     )
@@ -696,14 +731,22 @@ def benchmark_rows(
 ) -> dict[str, list[list[str]]]:
     """Return lines by group, ours first: method, epsilon, trust model, scores.
 
-    Groups are not ranked together.
+    Groups are not ranked together; in a group the best by the first score is first. What was made
+    at another epsilon than 1, which the tables are of, is in groups of its own, at the end.
     """
     texts = {score: words.scores(table, score) for score in scores}
-    shown = table.assign(**texts, ε=table["ε"].map("{:g}".format, na_action="ignore").fillna(""))
-    kept = shown[table["clients"].isin((1, clients)) & (pd.DataFrame(texts) != "").any(axis=1)]
-    kept = kept.sort_values(
-        "group", key=lambda groups: ~groups.str.startswith("ours"), kind="stable"
+    kept = table["clients"].isin((1, clients)) & (pd.DataFrame(texts) != "").any(axis=1)
+    other = table["ε"].notna() & (table["ε"] != 1)
+    lines = table.assign(
+        **texts,
+        ε=table["ε"].map("{:g}".format, na_action="ignore").fillna(""),
+        group=table["group"].mask(other, table["group"] + ", at another epsilon"),
+        last=other,
+        theirs=~table["group"].str.startswith("ours"),
+        place=pd.factorize(table["group"])[0],
+        cost=table[f"{scores[0]} mean"] * (1 if "error" in scores[0] else -1),
     )
+    kept = lines[kept].sort_values(["last", "theirs", "place", "cost"], kind="stable")
     return {
         group: own[["method", "ε", "trusted", *scores]].fillna("").to_numpy().tolist()
         for group, own in kept.groupby("group", sort=False)

@@ -62,6 +62,9 @@ ROOMS: dict[str, dict[str, str]] = {
     },
 }
 
+# a heading of numpydoc
+SECTION = re.compile(r"(?m)^([A-Z][\w ]*)\n-{3,}\n")
+
 
 @cache
 def names(room: str) -> list[dict[str, Any]]:
@@ -76,22 +79,44 @@ def names(room: str) -> list[dict[str, Any]]:
 def documented(module: str, name: str) -> dict[str, Any]:
     """Read signature, docstring and source of a name of a module.
 
-    Returns texts: `name`, `module`, `signature`, `summary`, `returns`, `raises`, `text` (what the
-    docstring says besides), `place` (file and line) and `source`; and `parameters`: name, type,
-    default and meaning of each. What nothing is known of is empty.
+    Returns texts: `name`, `module`, `signature`, `summary`, `returns` (the type), `returned` (what
+    it is), `raises`, `text` (what the docstring says besides), `examples`, `place` (file and line)
+    and `source`; and `parameters`: name, type, default and meaning of each. What nothing is known
+    of is empty. Parameters are described in the sections of numpydoc, or as `name: meaning`.
     """
     found = getattr(import_module(module), name)
     signature = inspect.signature(found)
-    given = signature.parameters.values()
+    given = [
+        each if each.default is each.empty else each.replace(default=Default(each.default))
+        for each in signature.parameters.values()
+    ]
     bare = [each.replace(annotation=each.empty) for each in given]
-    summary, _, rest = inspect.getdoc(found).partition("\n\n")
-    body, mark, errors = rest.partition("Raises ")
+    before, *sections = SECTION.split(inspect.getdoc(found))
+    parts_of = dict(zip(sections[::2], sections[1::2], strict=True))
+    summary, _, rest = before.partition("\n\n")
+    rest, prompt, shown = rest.partition("\n>>> ")
     known = "|".join(signature.parameters) or "$^"
-    text, *parts = re.split(rf"(?:^|(?<=[.)]\s))({known}): ", body, flags=re.MULTILINE)
-    meanings = dict(zip(parts[::2], parts[1::2], strict=True))
-    if parts:  # the last meaning ends where a line is no longer indented
-        meanings[parts[-2]], *after = re.split(r"\n(?! )", parts[-1], maxsplit=1)
-        text = " ".join([text, *after])
+    listed = rf"(?:{known})(?:, (?:{known}))*:\s"
+    raises = re.search(rf"(?s)Raises .*?(?=\n{listed}|\Z)", rest)
+    errors = raises[0] if raises else ""
+    head = rf"(?:^|(?<=[.)]\s))({listed})"
+    text, *parts = re.split(head, rest.replace(errors, ""), flags=re.MULTILINE)
+    meanings = list(zip(parts[::2], parts[1::2], strict=True))
+    if parts:  # the last meaning ends with a sentence, where a line is no longer indented
+        last, *after = re.split(r"(?<=[.)])\n(?! )", parts[-1], maxsplit=1)
+        meanings[-1], text = (parts[-2], last), " ".join([text, *after])
+    for title in ("Attributes", "Parameters"):
+        meanings += described(parts_of.pop(title, ""))
+    means = {each: meaning for names, meaning in meanings for each in re.findall(r"\w+", names)}
+    returned = described(parts_of.pop("Returns", ""))
+    several = len(returned) > 1
+    raised = [f"{error}: {meaning}" for error, meaning in described(parts_of.pop("Raises", ""))]
+    examples = parts_of.pop("Examples", prompt + shown).strip()
+    others = [
+        f"{title}: {name}{': ' * bool(meaning)}{meaning}"
+        for title, part in parts_of.items()
+        for name, meaning in described(part)
+    ]
     lines, start = inspect.getsourcelines(found)
     return {
         "name": name,
@@ -103,16 +128,42 @@ def documented(module: str, name: str) -> dict[str, Any]:
                 each.name,
                 written(each.annotation),
                 "" if each.default is each.empty else repr(each.default),
-                tidy(meanings.get(each.name, "")),
+                tidy(means.get(each.name, "")),
             )
             for each in given
         ],
         "returns": written(signature.return_annotation),
-        "raises": tidy(mark + errors),
-        "text": tidy(text),
+        "returned": tidy(
+            " ".join(f"`{kind}`: {what}" if several else what for kind, what in returned)
+        ),
+        "raises": tidy(" ".join([errors, *raised])),
+        "text": tidy(" ".join([text, *others])),
+        "examples": examples,
         "place": f"{found.__module__.replace('.', '/')}.py, line {start}",
         "source": "".join(lines),
     }
+
+
+class Default:
+    """A default value that shows as a reader writes it: a function by its name, if it has one."""
+
+    def __init__(self, value: Any) -> None:
+        self.text = repr(value)
+        if inspect.isroutine(value):
+            self.text = value.__name__ if value.__name__.isidentifier() else "a function"
+
+    def __repr__(self) -> str:
+        """Return the text."""
+        return self.text
+
+
+def described(section: str) -> list[tuple[str, str]]:
+    """Split a section of numpydoc into its entries: the names of a line, and what is below it."""
+    heads = re.split(r"(?m)^(\S.*)$", section)[1:]
+    return [
+        (name.partition(" : ")[0], meaning.strip())
+        for name, meaning in zip(heads[::2], heads[1::2], strict=True)
+    ]
 
 
 def written(annotation: Any) -> str:

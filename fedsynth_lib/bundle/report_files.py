@@ -62,8 +62,8 @@ def read_csv(path: Path) -> pd.DataFrame:
 def read_table(files: Mapping[str, Path], title: str) -> Table:
     """Return a saved table, from its Markdown, which is rounded, or else from its CSV."""
     text = files[".md"].read_text(encoding="utf-8") if ".md" in files else ""
-    text = re.sub(" (?=[±=↕≠~])|(?<=±) ", "\N{NO-BREAK SPACE}", text)
-    lines = [re.split(r"(?<!\\) \| ", line[2:-2]) for line in text.splitlines() if line[:2] == "| "]
+    rows = re.sub(" (?=[±=↕≠~])|(?<=±) ", "\N{NO-BREAK SPACE}", text).splitlines()
+    lines = [re.split(r"(?<!\\) \| ", line[2:-2]) for line in rows if line[:2] == "| "]
     if lines:
         caption = text.splitlines()[0].strip().replace("`", "")
         lines = [[entry.replace("\\|", "|") for entry in line] for line in lines]

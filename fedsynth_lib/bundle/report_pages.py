@@ -114,6 +114,7 @@ def tidy(html: str) -> str:
 
     def unique(found: re.Match[str]) -> str:
         level, name, text = found.groups()
+        name = name.replace("%22", "")  # a quote, which a browser and a script read differently
         known[name] = known.get(name, 0) + 1
         name += f"-{known[name]}" if known[name] > 1 else ""
         link = f'<a class="permalink" href="#{name}" aria-label="Link to this section">¶</a>'

@@ -12,20 +12,24 @@ import numpy as np
 import pandas as pd
 
 from fedsynth_lib.bundle import headline
+from fedsynth_lib.bundle.report_files import Table
 from fedsynth_lib.core.store import project_root
 from fedsynth_lib.metrics.registry import MEASURES
 from fedsynth_lib.printed.entries import text_of
+from fedsynth_lib.printed.layouts import MARKS_EXPLAINED
 from fedsynth_lib.printed.outcomes import (
     FAILS,
     HOLDS,
     IN_FULL,
     IN_PART,
     NOT_IN_FULL,
-    OUTCOMES,
     PARTLY,
     SHRUNK,
+    SURE,
+    UNDECIDED,
 )
-from fedsynth_lib.printed.published import JUDGED, MATCHED, MISSING, NOT_JUDGED, WORKS
+from fedsynth_lib.printed.published import JUDGED, MATCHED, MISSING, NOT_JUDGED, VERDICTS, WORKS
+from fedsynth_lib.printed.readings import load_choices
 from fedsynth_lib.verdicts import judges
 
 BADGES = {IN_FULL: "complete", IN_PART: "part", SHRUNK: "small scale"}
@@ -36,12 +40,21 @@ SCALES = {
 }
 NOISE = re.compile("noise weighs|[Ss]ignal-to-noise")
 DIFFER = ("ordering", "different", "unstable")
-# outcome -> words for one claim and for several
-SAID = {HOLDS: ("holds", "hold"), FAILS: ("does not hold", "do not hold")}
-SAID |= {PARTLY: ("holds in part", "hold in part")}
-SAID |= {NOT_IN_FULL: ("does not hold in full", "do not hold in full")}
+JUDGED_ENTRY = re.compile(r"\)\s[=↕≠~]")  # the end of an entry of a saved table that is judged
+REDRAWN = re.compile(r"(\d+) of (\d+)")  # resampled sets of runs with the same outcome, of all
+# outcome -> class of a bar, counted as the columns of README.md are; any other is `rest`
 CLASSES = {HOLDS: "holds", PARTLY: "partly", NOT_IN_FULL: "partly", FAILS: "fails"}
+CLASSES |= {UNDECIDED: "open"}
+# class -> words for one claim and for several
+SAID = {
+    "holds": ("holds", "hold"),
+    "partly": ("does not hold in full", "do not hold in full"),
+    "fails": ("does not hold", "do not hold"),
+    "open": ("is undecided", "are undecided"),
+    "rest": ("was not tested or cannot fail", "were not tested or cannot fail"),
+}
 AGREEMENT = {"within": "within error", "ordering": "order kept", "different": "different"}
+AGREEMENT |= {"open": "not judged"}
 
 
 class Verdict(NamedTuple):
@@ -101,13 +114,13 @@ def listed(parts: Iterable[str]) -> str:
 
 
 def claims_counted(claims: pd.DataFrame) -> str:
-    """How claims come out, as `2 hold, 1 is undecided`."""
-    counts = claims["outcome"].value_counts()
-    return listed(
-        f"{counts[outcome]} {SAID.get(outcome, (f'is {outcome}', f'are {outcome}'))[many]}"
-        for outcome in OUTCOMES
-        if (many := int(counts.get(outcome, 0) > 1)) or outcome in counts
-    )
+    """How claims come out, as `2 hold, 1 is undecided`: the counts of their bar."""
+    return listed(said_of(name, number) for name, number in claim_shares(claims) if number)
+
+
+def said_of(name: str, number: int) -> str:
+    """Count claims of a class of CLASSES in words: `2 hold`."""
+    return f"{number} {SAID[name][number != 1]}"
 
 
 def work_sentence(own: Verdict) -> str:
@@ -118,25 +131,36 @@ def work_sentence(own: Verdict) -> str:
     said += f"{full} of {plural(len(own.exhibits), 'table')} and figures are complete"
     if len(judged):
         within, chance = int(judged["verdict"].eq("within").sum()), judged["by_chance"].sum()
-        said += f"; {within:,} of {plural(len(judged), 'value')} agree within error "
-        said += f"({chance:,.0f} would by chance)"
+        said += f"; {within:,} of the {plural(len(judged), 'value')} whose agreement by chance "
+        said += f"is known agree within error ({chance:,.0f} would by chance)"
     return f"{said}."
 
 
+def values_drawn(own: Verdict) -> str:
+    """Say which values the picture of a work counts, and which of them its sentence counts."""
+    drawn = own.cells["verdict"]
+    drawn = drawn[drawn.isin(VERDICTS)]
+    judged, chance = int(drawn.isin(JUDGED).sum()), int(own.cells["by_chance"].notna().sum())
+    said = f"The picture has all {plural(len(drawn), 'published result')} of the work: "
+    said += f"{drawn.eq('within').sum():,} within error, and {len(drawn) - judged:,} not judged or "
+    said += "without a result of ours."
+    if chance:
+        those = "all" if chance == judged else f"{chance:,} of the"
+        said += f" The sentence at the top counts {those} {judged:,} that are judged"
+        said += "." if chance == judged else ": those that could be shuffled among experiments."
+    return said
+
+
 def claim_shares(claims: pd.DataFrame) -> list[tuple[str, int]]:
-    """Return the bar of a card: (class, number) of claims that hold, in part, fail, are open."""
-    return _shares(claims["outcome"].map(CLASSES), ("holds", "partly", "fails"))
+    """Return the bar of claims, which counts each of them once: (class of SAID, number)."""
+    classes = claims["outcome"].map(CLASSES).fillna("rest")
+    return [(name, int(classes.eq(name).sum())) for name in SAID]
 
 
 def value_shares(cells: pd.DataFrame) -> list[tuple[str, int]]:
     """Return the bar of a table: how many values agree, keep their order, differ, or are open."""
-    return _shares(cells["verdict"], JUDGED)
-
-
-def _shares(column: pd.Series, names: Sequence[str]) -> list[tuple[str, int]]:
-    """How often each name is in the column, and all that is none of them as `open`."""
-    column = column.where(column.isin(names), "open")
-    return [(name, int(column.eq(name).sum())) for name in (*names, "open")]
+    verdicts = cells["verdict"].where(cells["verdict"].isin(JUDGED), "open")
+    return [(name, int(verdicts.eq(name).sum())) for name in (*JUDGED, "open")]
 
 
 def exhibit_sentence(own: Verdict) -> str:
@@ -150,6 +174,42 @@ def exhibit_sentence(own: Verdict) -> str:
     if len(own.claims):
         said += f"; of {plural(len(own.claims), 'claim')} about it {claims_counted(own.claims)}"
     return f"{said}."
+
+
+def own_reading(own: Verdict, table: Table | None) -> str:
+    """Say how many values agree in the table that is shown, where others are counted.
+
+    Values are counted by the reading that the published values bear out, and their tolerance
+    pools the runs of that reading; a saved table shows our own. It is empty if both counts agree.
+    """
+    judged = own.cells[own.cells["verdict"].isin((*JUDGED, "unstable"))]
+    entries = [entry for row in table.rows for entry in row] if table else []
+    marks = [entry[-1] for entry in entries if JUDGED_ENTRY.search(entry)]
+    counted, shown = int(judged["verdict"].eq("within").sum()), marks.count("=")
+    if not marks or judged.empty or (counted, len(judged)) == (shown, len(marks)):
+        return ""
+    if not (named := borne_out(judged)):
+        return (
+            f"The table below marks {shown} of {plural(len(marks), 'value')} with =: its tolerances"
+            " pool the spreads of its own runs alone."
+        )
+    return (
+        f"The {counted} of {len(judged)} are counted by the reading that the published values bear "
+        f"out ({'; '.join(named)}). By our own reading, which the table below shows, {shown} of "
+        f"{plural(len(marks), 'value')} agree within error."
+    )
+
+
+def borne_out(cells: pd.DataFrame) -> list[str]:
+    """Return the readings by which values of a table are counted in place of our own, in words."""
+    (work,), (exhibit,) = cells["work"].unique(), cells["exhibit"].unique()
+    return [
+        f"{choice.choice.replace(':', ',')}: {reading.name}"
+        for choice in load_choices()
+        if choice.work == work and exhibit in choice.exhibits
+        for reading in choice.readings
+        if (cells["dataset"].isin(reading.main) & cells["metric"].isin(choice.metrics)).any()
+    ]
 
 
 def by_measure(judged: pd.DataFrame) -> str:
@@ -169,24 +229,30 @@ def label(metric: str) -> str:
     return MEASURES[metric].label if metric in MEASURES else metric.replace("_", " ")
 
 
-def belief(own: Verdict, caption: str) -> dict[str, Any]:
+def belief(own: Verdict, captions: Sequence[str]) -> dict[str, Any]:
     """Return what speaks for and against a table or figure, as numbers.
 
-    These are the runs of a value (fewest and most), the scale, the caption's sentences about noise,
-    how many values agree and how many would by chance, and how many are left out, by verdict.
+    These are the runs of a value (fewest and most), the scale, what the captions and the missing
+    parts say of noise, how many values agree and how many would by chance, and how many are left
+    out, by verdict.
     """
     cells, counts = own.cells, own.cells["verdict"].value_counts()
     beside = cells[cells["by_chance"].notna() & cells["verdict"].isin(JUDGED)]
     within, chance = beside["verdict"].eq("within"), beside["by_chance"]
     spread = np.sqrt((chance * (1 - chance)).sum())
+    missing = next(iter(own.exhibits["missing"]), "")
+    # the explanation of the marks has the words, too, and says nothing of this table
+    said = [caption.replace(MARKS_EXPLAINED, "") for caption in captions]
+    parts = [part for each in said for part in re.split(r"(?<=\.) ", each)] + missing.split("; ")
     return {
         "runs": cells.loc[cells["runs"].gt(0), "runs"].astype(int).agg(["min", "max"]).tolist()
         if cells["runs"].gt(0).any()
         else [],
         "state": next(iter(own.exhibits["state"]), ""),
-        "missing": next(iter(own.exhibits["missing"]), ""),
-        "noise": [part for part in re.split(r"(?<=\.) ", caption) if NOISE.search(part)],
+        "missing": missing,
+        "noise": list(dict.fromkeys(part for part in parts if NOISE.search(part))),
         "matched": counts.get(MATCHED, 0),
+        "beside": len(beside),
         "within": within.mean(),
         "chance": chance.mean(),
         "more": within.sum() - chance.sum() > 1.645 * spread,
@@ -198,6 +264,33 @@ def causes(cells: pd.DataFrame) -> list[tuple[int, str]]:
     """Why values differ: (how many, cause), the most frequent first."""
     told = cells.loc[cells["verdict"].isin(DIFFER) & cells["cause"].ne(""), "cause"]
     return [(number, cause) for cause, number in told.value_counts().items()]
+
+
+def why_open(claim: Any) -> str:
+    """Say why a claim is undecided, or not in full, by its resampled sets of runs; else empty.
+
+    claim: a line of `Verdict.claims`.
+    """
+    if claim.outcome not in (UNDECIDED, NOT_IN_FULL) or not claim.same_outcome:
+        return ""
+    said = claim.same_outcome
+    if said == judges.ONE_RUN:
+        said = "some of its experiments have one run, so that they cannot be resampled"
+    elif counts := REDRAWN.fullmatch(said):
+        same, redraws = map(int, counts.groups())
+        if same >= SURE * redraws:
+            return ""
+        said = f"fewer than {100 * SURE:.0f} % of the resampled sets of runs reach the same outcome"
+        if claim.outcome == NOT_IN_FULL:
+            said += ", but hardly any of them satisfies the whole claim"
+    return f"It is {claim.outcome}: {said}."
+
+
+def holding(claim: Any) -> str:
+    """Return the evidence of a claim without the conditions that `fails` has."""
+    failing = claim.fails.split("; ")
+    parts = claim.evidence.split("; ")
+    return "; ".join(part for part in parts if part.removeprefix("seen: ") not in failing)
 
 
 # --- which method, is it private -----------------------------------------------------------------
@@ -212,6 +305,20 @@ def leaders(table: pd.DataFrame, score: str) -> list[tuple[str, str, str]]:
     own = own.assign(score=scores(table, score)).sort_values(f"{score} mean", ascending=False)
     best = own.drop_duplicates("trusted")[["trusted", "method", "score"]]
     return list(best.itertuples(index=False, name=None))
+
+
+def tied(table: pd.DataFrame, score: str) -> dict[str, str]:
+    """Return (method -> score) of the best federated method of ours, and of those equal to it.
+
+    Methods are equal within noise where their intervals overlap. Variants, which a comma sets
+    apart, have the name of their method.
+    """
+    own = table[(table["group"] == "ours, federated") & table[f"{score} mean"].notna()]
+    own = own.assign(score=scores(table, score)).sort_values(f"{score} mean", kind="stable")
+    mean, half = own[f"{score} mean"], own[f"{score} half"].fillna(0)
+    near = own[mean.iloc[-1] - mean <= half.iloc[-1] + half].iloc[::-1]
+    names = near["method"].str.partition(",")[0]
+    return near.assign(name=names).drop_duplicates("name").set_index("name")["score"].to_dict()
 
 
 def scores(table: pd.DataFrame, score: str) -> pd.Series:

@@ -9,26 +9,43 @@ const SHOWN = 40;
 
 const escaped = (text) => text.replace(/[&<>"]/g, (sign) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[sign]);
 
-// Entries that have all words, the best first: a word in the title counts ten times one in the text.
+const wordsOf = (text) => text.toLowerCase().match(/[\p{L}\p{N}]+(?:\.\p{N}+)*/gu) ?? [];
+let index = null; // of SEARCH, made by the first search
+
+function indexed() {
+  index ??= SEARCH.map(([title, kind, address, text]) => {
+    const head = wordsOf(`${title} ${kind}`);
+    const body = wordsOf(`${address} ${text}`);
+    return { title, kind, address, text, head, body: new Set(body), both: [head.join(" "), body.join(" ")] };
+  });
+  return index;
+}
+
+// How well an entry has a word: whole words count more than beginnings and other parts, and the title more than the text.
+// A number is found whole alone: 2 is neither in 2024 nor in 2.1.
+function score(entry, word) {
+  if (entry.head[0] === word) return 25;
+  if (entry.head.includes(word)) return 20;
+  const [head, body] = entry.both;
+  const number = /^[\p{N}.]+$/u.test(word);
+  if (!number && entry.head.some((each) => each.startsWith(word))) return 10;
+  if (!number && head.includes(word)) return 5;
+  if (entry.body.has(word)) return 3;
+  return !number && body.includes(word) ? 1 : NaN;
+}
+
+// Entries that have all words, the best first; of two as good, the one with the shorter title.
 function find(query) {
-  const words = query.toLowerCase().split(/\s+/).filter(Boolean);
+  const words = wordsOf(query);
   if (!words.length) return [];
-  const found = [];
-  for (const [title, kind, address, text] of SEARCH) {
-    const head = `${title} ${kind}`.toLowerCase();
-    const body = `${address} ${text}`.toLowerCase();
-    let score = 0;
-    for (const word of words) {
-      const inside = head.includes(word) ? 10 + (head.startsWith(word) ? 5 : 0) : body.includes(word) ? 1 : NaN;
-      score += inside;
-    }
-    if (!Number.isNaN(score)) found.push({ title, kind, address, text, score });
-  }
-  return found.sort((a, b) => b.score - a.score);
+  return indexed()
+    .map((entry) => ({ ...entry, score: words.reduce((sum, word) => sum + score(entry, word), 0) }))
+    .filter((entry) => !Number.isNaN(entry.score))
+    .sort((a, b) => b.score - a.score || a.head.length - b.head.length);
 }
 
 function excerpt(text, query) {
-  const word = query.toLowerCase().split(/\s+/).filter(Boolean)[0] ?? "";
+  const word = wordsOf(query)[0] ?? "";
   const at = Math.max(0, text.toLowerCase().indexOf(word) - 40);
   return (at ? "…" : "") + text.slice(at, at + 160) + (text.length > at + 160 ? "…" : "");
 }
