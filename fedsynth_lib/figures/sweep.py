@@ -29,6 +29,7 @@ from fedsynth_lib.figures.style import (
 )
 from fedsynth_lib.metrics.registry import axis_label
 from fedsynth_lib.printed.published import KEYS
+from fedsynth_lib.runs.names import with_table_names
 
 BAND = "Lines: mean over seeds. Bands and bars: two standard errors of the mean to either side."
 SINGLE = "Lines are single runs."
@@ -149,7 +150,9 @@ def _handles(
     named = [panel.flat.items() for panel in panels if isinstance(panel.flat, Mapping)]
     own = dict.fromkeys(item for items in named for item in items)
     curves = [name for name in looks if (name, name) not in own]
-    handles = [Line2D([], [], label=name, **_shape(looks[name], 0.0)) for name in curves]
+    handles = [
+        Line2D([], [], label=with_table_names(name), **_shape(looks[name], 0.0)) for name in curves
+    ]
     for step, level in enumerate(levels):
         shape = _shape(Look(GREY, "o"), step / max(1, len(levels) - 1))
         handles.append(Line2D([], [], label=f"{SWEPT.get(shade, shade)} = {level:g}", **shape))
@@ -244,7 +247,7 @@ def _axis(ax: Axes, panel: Panel, values: pd.Series) -> None:
     Ticks are at swept values that are far enough from each other to be read.
     """
     ax.set(
-        title=panel.title.replace("_", " "),
+        title=style.title("dataset", panel.title),
         xlabel=panel.x_label or SWEPT.get(panel.x, panel.x.replace("_", " ")),
     )
     if panel.log:
