@@ -245,7 +245,7 @@ def test_rows_of_flaim_stand_by_who_takes_part():
     )  # fmt: skip
     table = field_tables.by_participation(rows[:4], rows[4:])
     assert table.loc["a"].map(str).to_dict() == {
-        "DistAIM, published": "0.400",
+        "DistAIM, published estimator": "0.400",
         "FedPGM, 10%": "0.600 ± 1.271",
         "FedPGM, 100%": "0.200",
     }
@@ -408,7 +408,12 @@ def test_the_tables_are_shown_without_a_method_and_bad_requests_are_refused(tmp_
         assert field_tables.PRINTED in table.index
     table, _ = bench.bench("D", None)
     assert list(table.index) == sorted(bench.FLAIM) and table.notna().all(axis=None)
-    assert {"FedPGM, 10%", "FedPGM, 100%", "DistAIM, ours", "AIM, published"} <= {*table}
+    assert {
+        "FedPGM, 10%",
+        "FedPGM, 100%",
+        "DistAIM, our estimator",
+        "AIM, published estimator",
+    } <= {*table}
     with pytest.raises(BadInput, match="block is 'C'"):
         bench.bench("C", None)
     with pytest.raises(BadInput, match="no such Python file"):

@@ -199,6 +199,15 @@ def test_heads_and_metrics_are_words_with_unit_and_direction_and_the_csv_keeps_i
     assert heads + "privacy risk Π, low |" in saved.md.read_text(encoding="utf-8")
     assert "| negative log-likelihood (nats per row) ↓ | 0.100 |" in saved.md.read_text("utf-8")
     assert "local updates" in saved.html and "local_updates" not in saved.tex.read_text("utf-8")
+    frame = pd.DataFrame({"dataset": ["credit_default"], "metric": ["AUROC"], "WD": [0.1]})
+    said = "all but bank_additional; data/raw/credit_fraud.csv"
+    saved = save_table(frame, "labels", profile="paper", data="real", caption=said)
+    assert list(pd.read_csv(saved.csv))[:3] == list(frame)  # and its key, which facts ask for
+    assert pd.read_csv(saved.csv)["dataset"].tolist() == ["credit_default"]
+    text = saved.md.read_text(encoding="utf-8")
+    assert text.startswith("all but bank additional; data/raw/credit_fraud.csv")
+    assert "| dataset | metric | WD (parts of the range) ↓ |" in text
+    assert "| credit default | AUROC ↑ | 0.100 |" in text
 
 
 @pytest.mark.parametrize("named", [False, True])

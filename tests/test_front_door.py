@@ -34,7 +34,10 @@ def test_an_exhibit_opens_with_its_committed_rows_and_print_beside_them():
     error = compared.set_index(["method", "metric"])["ours"]["AugFLAIM (Private)", "workload_error"]
     assert round(error, 2) == 0.44  # printed 0.43
     assert set(compared["dataset"]) == {"adult"}
-    assert "magic" in chapter.saver("Said first.").remark.removeprefix("Said first. Not run: ")
+    remark = chapter.saver("Said first.").remark
+    assert remark.startswith("Said first. Not ") and "magic (run: " in remark
+    remark = fs.open_exhibit("leitner2023", "fig5.3").saver().remark
+    assert remark == "Not shown: covertype (run: CTGAN, Real)."  # one run of two methods
 
 
 def test_a_comparison_is_saved_under_the_name_of_its_exhibit(tmp_path):

@@ -6,14 +6,20 @@ import pandas as pd
 import pytest
 
 from fedsynth_lib.core.contract import BadInput
-from fedsynth_lib.printed import published
+from fedsynth_lib.core.store import project_root
+from fedsynth_lib.printed import published, readings
 from fedsynth_lib.printed.layouts import (
     ATTACKS,
+    MARKS,
+    MARKS_EXPLAINED,
+    ORDER_EXPLAINED,
     comparison_table,
+    entries_explained,
     entries_table,
     own_table,
     unprinted,
 )
+from fedsynth_lib.runs.names import level_name, partition_name
 from fedsynth_lib.runs.rows import to_frame
 
 
@@ -116,6 +122,41 @@ def test_a_small_live_run_shows_its_order_and_no_published_value():
     place = (small["partition"] == "iid") & (small["n_clients"] == 3)
     line = small[place & (small["setting"] == "federated") & (small["metric"] == "hellinger")]
     assert float(ours) == round(line["ours"].iloc[0], 3) and order == f"{line['order'].iloc[0]})"
+    assert entries_explained(small) == f"ours alone; {ORDER_EXPLAINED}"
+    assert entries_explained(small.assign(order="")) == "ours alone"
+    assert entries_explained(compared("tab6.1")[0]) == MARKS_EXPLAINED
+
+
+def test_marks_of_committed_tables_are_those_of_the_verdict():
+    """A table pools the deviations that the verdict pools, so that no value has two marks."""
+    texts = {"dtype": str, "keep_default_na": False}
+    cells = pd.read_csv(project_root() / "data/results/cells.csv", **texts)
+    cells["clients"] = cells["n_clients"].str.removesuffix(".0")
+    named = cells["partition"].map(partition_name)
+    cells["partition"] = named.where(~cells["partition"].isin(["", "none"]), "")
+    levels = cells["epsilon"].map(lambda text: level_name(float(text)) if text else "")
+    cells["in level"] = levels + " " + cells["metric"]
+    cells["label"] = cells["metric"].str.upper()
+    heads, keys = ["metric", "in level", "label", "method", "dataset"], [*published.KEYS, "clients"]
+    other, found = [], 0
+    for (work, exhibit), own in cells.groupby(["work", "exhibit"]):
+        path = project_root() / "figures" / f"{work}_{exhibit}.csv"
+        judged = not own["verdict"].isin(["not a result"]).all()
+        ours = work == "maddock2024" or not readings.is_judged_otherwise(work, exhibit)
+        if not (path.is_file() and judged and ours):
+            continue  # or with the values of another reading
+        table = pd.read_csv(path, **texts)
+        for line in table.to_dict("records"):
+            place = [key for key in keys if key in line]
+            here = own[(own[place] == pd.Series(line)[place]).all(axis=1)]
+            for name in (name.removesuffix(" verdict") for name in line if "verdict" in name):
+                cell = here[here[heads].eq(name).any(axis=1)]
+                if line[f"{name} published"]:
+                    verdict = cell["verdict"].item()
+                    found += 1
+                    if line[f"{name} verdict"] != (verdict if verdict in MARKS else ""):
+                        other.append((exhibit, *(line[key] for key in place), name))
+    assert found > 1000 and not other
 
 
 def test_cells_without_a_run_are_a_dash():

@@ -81,7 +81,7 @@ def test_two_runs_are_two_dots_without_a_bar(errors):
     cells = cells.assign(ours=[1.0, 2.0], ours_std=np.std([0.5, 1.5], ddof=1), n=[2, 3])
     cells = cells.assign(published=[1.2, 2.2], published_std=0.1)
     (ax,) = beside_print(cells, x="dataset", hue="method", errors=errors).axes
-    assert ticks(ax.xaxis) == ["census kdd", "bank"]
+    assert ticks(ax.xaxis) == ["census KDD", "bank"]
     dots = [line for line in ax.lines if line.get_marker() == "."]
     assert sorted(float(line.get_ydata()[0]) for line in dots) == pytest.approx([0.5, 1.5])
     bars_of_ours = ax.containers[0].lines[2][0].get_segments()
@@ -371,13 +371,17 @@ def test_groups_are_ranked_apart_and_published_values_are_hollow_in_the_line_of_
     rows = pd.DataFrame(lines, columns=["group", "line", "published", "value"])
     looks = {name: Look("#000000", "o") for name in "ABCD"}
     groups = {"ours": "Ours, central", "peers": "Others"}
-    ours, peers = ranked(rows, "k_marginal", groups=groups, looks=looks).axes
+    half = {2: 0.5}
+    shape = {"groups": groups, "looks": looks, "half": lambda values: half.get(len(values), np.nan)}
+    ours, peers = ranked(rows, "k_marginal", **shape).axes
     assert ours.get_title(loc="left") == "Ours, central" and ticks(ours.yaxis) == ["D", "C"]
     assert ticks(peers.yaxis) == ["B", "A"]  # by what was run, 6 and 4
     assert peers.get_xlabel().startswith("k-marginal score (of 1000)")
     drawn = {(line.get_xdata()[0], line.get_ydata()[0]): line for line in marked(peers)}
     hollow = {at: line.get_markerfacecolor() == "white" for at, line in drawn.items()}
     assert hollow == {(4.0, 1): False, (9.0, 1): True, (6.0, 0): False}
+    bars = [line.get_xdata() for line in peers.lines if len(line.get_xdata()) == 2]
+    assert [tuple(bar) for bar in bars if np.isfinite(bar).all()] == [(3.5, 4.5)]  # A ran twice
 
 
 def tidy(xs):

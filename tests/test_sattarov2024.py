@@ -245,6 +245,8 @@ def test_quick_is_a_part_of_paper(exhibit):
 
 def test_stated_numbers_stand_beside_ours(monkeypatch):
     results = {"best_local_updates": 500.0, "training_hours 100": 0.25}
+    percent = sattarov2024_stated.stated({"utility_change_percent": -29.4864}, settings=False)
+    assert percent["ours"].tolist() == ["-29"]  # whole, as stated
     table = sattarov2024_stated.stated(results, settings=False).set_index("what")
     assert table.loc["best local updates", ["printed", "ours"]].tolist() == ["100", "500"]
     assert (

@@ -124,6 +124,12 @@ def test_rows_without_x_are_horizontal_dashed_lines_with_the_method_s_marker(row
     low, high = ax.get_xlim()
     assert 1 < low < 2 and 100 < high < 200  # the axis is that of the swept values
     assert legend(fig) == [*METHODS, "T annealed"]
+    own = [Panel("a", "rounds", log=True, flat={"AIM": "central AIM"})]
+    dashed = sweep(rows, own, looks=METHODS).legends[0].legend_handles[-1]
+    assert dashed.get_label() == "central AIM" and dashed.is_dashed()
+    assert dashed.get_color() == matplotlib.colors.to_rgb(look("AIM").colour)
+    own = [Panel("a", "rounds", log=True, flat={"AIM": "AIM"})]  # has no other curve
+    assert legend(sweep(rows, own, looks=METHODS)) == [*[n for n in METHODS if n != "AIM"], "AIM"]
 
 
 def test_a_panel_shows_the_rows_it_asks_for(rows):

@@ -17,7 +17,7 @@ from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.figures import style
 from fedsynth_lib.figures.style import FEWEST_IN_BAND, FEWEST_IN_BOX, FULL_WIDTH, GREY, Look
 from fedsynth_lib.metrics.registry import MEASURES, axis_label, sign
-from fedsynth_lib.runs.names import partition_name
+from fedsynth_lib.runs.names import partition_name, with_table_names
 
 CLOSE = 0.25  # of the distance of two groups: how far apart the hues of one are at most
 RANGE = ("pi", 100)  # from the smallest to the largest
@@ -263,7 +263,7 @@ def slopes(
                 ax.errorbar(places, own["mean"], error, elinewidth=0.8, label=name, **shape)
             ax.set(xticks=places, xticklabels=order.values(), xlim=(-0.3, len(order) - 0.7))
             ax.tick_params(axis="y", labelsize=7)
-        beside[0].set_ylabel(title)
+        beside[0].set_ylabel(with_table_names(title))
     for ax in axes[-1]:
         ax.set_xlabel(style.SWEPT.get(by, ""))
     for ax, label in zip(axes[0], metrics.values(), strict=True):
@@ -326,7 +326,7 @@ def boxes(
                 ax.plot(ends, 2 * [known.median()], color="black", linestyle="--", linewidth=1)
         if name in guess:
             ax.axhline(guess[name], color=GREY, linestyle=":", linewidth=1)
-        ax.set(title=name, xlabel="", ylabel=value if number % 2 == 0 else "")
+        ax.set(title=with_table_names(name), xlabel="", ylabel=value if number % 2 == 0 else "")
         ax.set_xticks(range(len(order)), list(order.values()))
         ax.set_xlim(-0.5, len(order) - 0.5)
     entries = [style.handle(look, name, linestyle="") for name, look in looks.items()]
@@ -339,19 +339,24 @@ def boxes(
 
 
 def ranked(
-    rows: pd.DataFrame, metric: str, *, groups: Mapping[str, str], looks: Mapping[str, Look]
+    rows: pd.DataFrame,
+    metric: str,
+    *,
+    groups: Mapping[str, str],
+    looks: Mapping[str, Look],
+    half: Callable[[pd.Series], float],
 ) -> Figure:
     """Values of one measure in groups between which no rank holds: a panel for each, best on top.
 
     rows: tidy, with `group`, `line` (what a mark stands for), `published` (bool) and `value`; those
-        that agree are runs, of which the mean is drawn, and their range. What is published is
-        hollow, in the line of the same name. groups: with their titles, from top to bottom.
-    looks: of each line.
+        that agree are runs, of which the mean is drawn, and a bar to either side as long as `half`
+        says of their values; none where that is missing. What is published is hollow, in the line
+        of the same name. groups: with their titles, from top to bottom. looks: of each line.
     """
     found = {}
     for group in groups:
         own = rows[rows["group"] == group]
-        spans = own.groupby(["line", "published"])["value"].agg(["mean", "min", "max"])
+        spans = own.groupby(["line", "published"])["value"].agg(mean="mean", half=half)
         first = spans.reset_index().drop_duplicates("line").set_index("line")["mean"]
         found[group] = spans, list((-sign(metric) * first).sort_values(kind="stable").index)
     heights = [len(order) for _, order in found.values()]
@@ -361,7 +366,8 @@ def ranked(
     for ax, (group, (spans, order)) in zip(axes[:, 0], found.items(), strict=True):
         for (line, published), span in spans.iterrows():
             place, style_of = order.index(line), replace(looks[line], published=published, line="")
-            ax.plot([span["min"], span["max"]], [place] * 2, color=style_of.colour, linewidth=0.9)
+            ends = span["mean"] - span["half"], span["mean"] + span["half"]
+            ax.plot(ends, [place] * 2, color=style_of.colour, linewidth=0.9)
             ax.plot(span["mean"], place, **style.mark(style_of, markersize=5))
         ax.set_yticks(range(len(order)), order)
         ax.set_ylim(len(order) - 0.4, -0.6)

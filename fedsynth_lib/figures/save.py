@@ -25,8 +25,9 @@ from fedsynth_lib import __version__
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import log_event, within, write_atomically
 from fedsynth_lib.figures.labels import boxes
-from fedsynth_lib.metrics.registry import MEASURES, axis_label
+from fedsynth_lib.metrics.registry import LABELS, MEASURES, axis_label
 from fedsynth_lib.printed.entries import in_columns
+from fedsynth_lib.runs.names import with_table_names
 from fedsynth_lib.runs.rows import RESULTS, figures_folder
 
 
@@ -147,7 +148,7 @@ def save_figure(
     alt: what the figure shows, for those who cannot see it. folder: instead of `figures_folder`.
     """
     folder = _folder(exhibit, profile, data, folder)
-    _footer(fig, profile, data, " ".join(filter(None, (note, boxes(fig)))))
+    _footer(fig, profile, data, with_table_names(" ".join(filter(None, (note, boxes(fig))))))
     png, pdf = (folder / f"{exhibit}.{kind}" for kind in ("png", "pdf"))
     with _laid_out(fig):
         # 256 colours look the same, and are a third of the size of a clone
@@ -218,12 +219,13 @@ def save_table(
     heads = [" ".join(filter(None, parts)) for parts in words]
     text = [
         [
-            axis_label(value) if name == "metric" and value in MEASURES else _shown(value, decimals)
+            _metric(value) if name == "metric" else _shown(value, decimals)
             for name, value in zip(names, row, strict=True)
         ]
         for row in flat.itertuples(index=False)
     ]
-    line, caption = provenance(profile, data), warned(caption, profile, data)
+    line = provenance(profile, data)
+    caption = with_table_names(warned(caption, profile, data))
 
     table = (
         in_columns(flat.set_axis(names, axis=1))
@@ -285,14 +287,22 @@ def _rounded(column: pd.Series) -> pd.Series:
 def _words(part: str) -> str:
     """Write a part of a column's name as people read it.
 
-    A measure is written as on an axis, other keys with spaces.
+    A measure is written as on an axis, also where its label names it, other keys with spaces.
 
     `share`, `rounds` and their like are words of their own, unless a work defines the measure.
     """
     if part in MEASURES and MEASURES[part].work:
         return axis_label(part)
+    if part in LABELS:
+        return LABELS[part]
+    part = with_table_names(part)
     words = re.sub(r"\w*_\w*", lambda key: axis_label(key[0]), part)
     return re.sub(r"\bprinted\b", "published", words)
+
+
+def _metric(value: Any) -> str:
+    """Write an entry of a column of measures: a key, or a label."""
+    return axis_label(value) if value in MEASURES else LABELS.get(value, _shown(value, 3))
 
 
 def _shown(value: Any, decimals: int) -> str:
@@ -301,7 +311,7 @@ def _shown(value: Any, decimals: int) -> str:
         if np.isnan(value):
             return "–"
         return "∞" if np.isinf(value) else f"{value:.{decimals}f}"
-    return "–" if value is None or value is pd.NA else str(value)
+    return "–" if value is None or value is pd.NA else with_table_names(str(value))
 
 
 def _html(text: str) -> str:

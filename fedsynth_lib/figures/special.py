@@ -483,7 +483,7 @@ def outcomes(counts: pd.DataFrame) -> Figure:
 
 # In the order in which they are drawn, so that what differs lies in front.
 DEGREES = {
-    "ours missing": ("published, no result of ours", Look(GREY, "o", published=True)),
+    "ours missing": ("published, no result of ours", Look(GREY, "|", published=True)),
     "": ("not judged", Look("#B5B5B5", "s")),
     "within": ("within error", Look(BLUE, "o")),
     "ordering": ("order kept", Look(ORANGE, "^")),
@@ -495,7 +495,7 @@ FEWEST_IN_PANEL = 5  # values; measures with fewer share a panel
 def against_published(cells: pd.DataFrame) -> Figure:
     """Draw every published value against ours, a panel for each measure, with the diagonal.
 
-    A value without a result of ours is a hollow mark on the diagonal. The axes of a panel are
+    A value without a result of ours is a tick at the lower axis. The axes of a panel are
     logarithmic where its values span two decades or more; where some are not positive, they are
     linear around zero.
 
@@ -524,6 +524,10 @@ def against_published(cells: pd.DataFrame) -> Figure:
         for degree, (_, look) in DEGREES.items():
             here = own[own["degree"] == degree]
             shape = style.mark(look, linestyle="", markersize=3, markeredgewidth=0.3)
+            if look.published:  # which has no place among ours
+                shape |= {"markersize": 5, "markeredgewidth": 0.7, "zorder": 1}
+                shape |= {"transform": ax.get_xaxis_transform()}
+                here = here.assign(ours=0.03)
             ax.plot(here["published"], here["ours"], **shape)
         within = int(own["verdict"].eq("within").sum())
         title = f"{style.wrapped(name, 60 // columns)}\n{within} of {len(own)} within"

@@ -22,7 +22,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.figures import labels
 from fedsynth_lib.metrics.registry import axis_label
-from fedsynth_lib.runs.names import level_name, method_name, partition_name
+from fedsynth_lib.runs.names import level_name, method_name, partition_name, with_table_names
 
 COLUMN_WIDTH, FULL_WIDTH = 3.4, 7.0  # inches
 BLACK, GREY, ORANGE, SKY, GREEN = "#000000", "#7F7F7F", "#E69F00", "#56B4E9", "#009E73"
@@ -167,7 +167,7 @@ def title(column: str, value: Any) -> str:
     if column == "method":
         return method_name(value)
     if column == "dataset":
-        return value.replace("_", " ")
+        return with_table_names(value).replace("_", " ")
     if column == "partition":
         return PARTITIONS.get(value) or partition_name(value)
     return f"node {value}" if column == "node" else f"{value}"
@@ -221,7 +221,7 @@ def mark(style: Look, **changes: Any) -> dict[str, Any]:
 
 def handle(style: Look, label: str, **changes: Any) -> Line2D:
     """Make an entry of a legend."""
-    return Line2D([], [], label=label, **mark(style, **changes))
+    return Line2D([], [], label=with_table_names(label), **mark(style, **changes))
 
 
 def plain_log(ax: Axes) -> None:

@@ -29,6 +29,7 @@ from fedsynth_lib.figures.style import (
 )
 from fedsynth_lib.metrics.registry import axis_label
 from fedsynth_lib.printed.published import KEYS
+from fedsynth_lib.runs.names import with_table_names
 
 BAND = "Lines: mean over seeds. Bands and bars: two standard errors of the mean to either side."
 SINGLE = "Lines are single runs."
@@ -46,7 +47,8 @@ class Panel:
         a value, as one that ends its rounds by itself, or a central one where clients are swept.
     where: column -> the value, or collection of values, that the panel's rows have.
     log, log_y: a logarithmic axis of x, and of the measure. flat: what the horizontal lines are,
-        for the legend. printed: a value of the work's, a dotted line.
+        for the legend: of all lines, or by line. A line called as it is itself has no curve.
+        printed: a value of the work's, a dotted line.
     """
 
     title: str
@@ -55,7 +57,7 @@ class Panel:
     metric: str = "workload_error"
     log: bool = False
     log_y: bool = False
-    flat: str = ""
+    flat: str | Mapping[str, str] = ""
     printed: float | None = None
     x_label: str = ""  # instead of that in SWEPT
 
@@ -140,14 +142,26 @@ def bands(rows: pd.DataFrame, *, dots: bool = False) -> str:
 def _handles(
     panels: Sequence[Panel], looks: Mapping[str, Look], shade: str | None, levels: Sequence[float]
 ) -> list[Line2D]:
-    """Return the legend: names, then shades in grey, then what the horizontal lines are."""
-    handles = [Line2D([], [], label=name, **_shape(look, 0.0)) for name, look in looks.items()]
+    """Return the legend: names, then shades in grey, then what the horizontal lines are.
+
+    A horizontal line that is named by its curve has the curve's colour and marker, others are grey.
+    """
+    flats = dict.fromkeys(panel.flat for panel in panels if isinstance(panel.flat, str))
+    named = [panel.flat.items() for panel in panels if isinstance(panel.flat, Mapping)]
+    own = dict.fromkeys(item for items in named for item in items)
+    curves = [name for name in looks if (name, name) not in own]
+    handles = [
+        Line2D([], [], label=with_table_names(name), **_shape(looks[name], 0.0)) for name in curves
+    ]
     for step, level in enumerate(levels):
         shape = _shape(Look(GREY, "o"), step / max(1, len(levels) - 1))
         handles.append(Line2D([], [], label=f"{SWEPT.get(shade, shade)} = {level:g}", **shape))
-    if flats := dict.fromkeys(panel.flat for panel in panels if panel.flat):
-        dashes = {"color": GREY, "linestyle": FLAT, "linewidth": 0.9}
-        handles.append(Line2D([], [], label=" / ".join(flats), **dashes))
+    dashes = {"linestyle": FLAT, "linewidth": 0.9}
+    for flat in filter(None, flats):
+        handles.append(Line2D([], [], label=flat, color=GREY, **dashes))
+    for name, flat in own:
+        if name in looks:
+            handles.append(Line2D([], [], label=flat, **_shape(looks[name], 0.0) | dashes))
     return handles
 
 
@@ -233,7 +247,7 @@ def _axis(ax: Axes, panel: Panel, values: pd.Series) -> None:
     Ticks are at swept values that are far enough from each other to be read.
     """
     ax.set(
-        title=panel.title.replace("_", " "),
+        title=style.title("dataset", panel.title),
         xlabel=panel.x_label or SWEPT.get(panel.x, panel.x.replace("_", " ")),
     )
     if panel.log:

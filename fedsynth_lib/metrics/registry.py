@@ -55,6 +55,24 @@ def axis_label(name: str) -> str:
     return f"{measure.label}{unit}{ARROWS[measure.better]}"
 
 
+def _written() -> dict[str, str]:
+    """Label of each measure with a direction, with and without its unit -> label for an axis.
+
+    A label that measures of several units share gets the arrow alone.
+    """
+    found: dict[str, str] = {}
+    for name, measure in MEASURES.items():
+        if arrow := ARROWS[measure.better]:
+            whole, label = axis_label(name), measure.label
+            found[whole.removesuffix(arrow)] = whole
+            alike = {each.unit for each in MEASURES.values() if each.label == label}
+            found[label] = whole if len(alike) == 1 else f"{label}{arrow}"
+    return found
+
+
+LABELS = _written()
+
+
 def sign(name: str) -> int:
     """Return 1 where more is better, -1 where less is, else 0, also for an unknown name."""
     better = MEASURES[name].better if name in MEASURES else "none"

@@ -15,10 +15,12 @@ from fedsynth_lib.runs.names import level_name, partition_name
 
 MARKS = {"within": "=", "ordering": "↕", "different": "≠", UNSTABLE: "~", NOT_COMPARABLE: "∞"}
 MARKS_EXPLAINED = (
-    "ours (published); = within the spread, ↕ order kept, not the level, ≠ different, ~ unstable, "
-    "∞ no bound; without a mark: not judged (a single run, or fewer rounds at the published "
-    "signal-to-noise ratio)"
+    "ours (published); = within error: they differ by no more than chance explains in 95 of 100 "
+    "cases, by deviations pooled where results share a design; ↕ not the level, but the order "
+    "among values of this table; ≠ different, ~ unstable, ∞ no bound; without a mark: not judged "
+    "(a single run, or fewer rounds at the published signal-to-noise ratio)"
 )
+ORDER_EXPLAINED = "order k/n: of its n published orders with other values of the table, ours has k"
 # columns of the tables of distances and of attacks
 DISTANCES = ("dcr_min", "dcr_share", "dcr_avg_train", "dcr_avg_holdout")
 ATTACKS = {
@@ -33,8 +35,8 @@ def comparison_table(
     """Tabulate `ours (published)` in the layout of the published tables.
 
     Rows: setting, partition, clients and what else differs, or the columns in `rows`; columns:
-    privacy level and metric. The mark behind a cell is its verdict; MARKS_EXPLAINED says so in a
-    caption. `spread` adds the standard deviations. Where there is no published value, as beside a
+    privacy level and metric. The mark behind a cell is its verdict; `entries_explained` says so in
+    a caption. `spread` adds the standard deviations. Where there is no published value, as beside a
     small live run, `order k/n` says how many of the comparisons with other cells agree with the
     published order.
     """
@@ -54,6 +56,14 @@ def comparison_table(
     if wide.duplicated([*rows, *columns]).any():
         raise BadInput("several exhibits are in this comparison: make one table for each.")
     return _pivoted(wide, rows, columns)
+
+
+def entries_explained(comparison: pd.DataFrame) -> str:
+    """Say for a caption what the entries of `comparison_table` mean: of what this table has."""
+    if comparison["published"].notna().any():
+        return MARKS_EXPLAINED
+    ordered = comparison["order"].where(comparison["n"] > 0, "").ne("").any()
+    return f"ours alone; {ORDER_EXPLAINED}" if ordered else "ours alone"
 
 
 def _entry(cell: Mapping[str, Any], *, spread: bool) -> Entry:

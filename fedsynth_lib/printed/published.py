@@ -220,9 +220,10 @@ def compare(
     """Compare every published cell of an exhibit, or of several, with our value, and judge it.
 
     rows: tidy rows of one profile, from any grid; a printed cell takes the rows of this work that
-        agree in KEYS. Per-client rows are averaged where the work prints no clients. Of a table
-        that the work does not have, ours stand alone, in the settings that the exhibit has of
-        others.
+        agree in KEYS. Deviations are pooled over all of them (`chance`): give every row of a
+        reading, and none of another, so that a table has the marks that the verdict has.
+        Per-client rows are averaged where the work prints no clients. Of a table that the work
+        does not have, ours stand alone, in the settings that the exhibit has of others.
     runs: of ours that a judged cell needs; 1 where nothing is drawn at random.
     verdict:
         within         |difference| <= `tolerance`, its standard error times Student's quantile

@@ -140,6 +140,17 @@ def main_means(work: str, exhibit: str, rows: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([each for each in found if len(each)] or found).drop_duplicates(KEYS)
 
 
+def is_judged_otherwise(work: str, exhibit: str) -> bool:
+    """Return whether the verdict takes values of an exhibit from a main reading, and not ours."""
+    tables = set(load_values(work, exhibit)["dataset"])
+    return any(
+        tables.intersection(reading.main)
+        for choice in load_choices()
+        if choice.work == work and exhibit in choice.exhibits
+        for reading in choice.readings
+    )
+
+
 def rows_of(reading: Reading, rows: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of a reading under the names and on the scale of the published values."""
     parts = []

@@ -6,6 +6,7 @@ version in `metrics/measures.toml` whenever its values change by more than the o
 the cells that hold it are computed again.
 """
 
+import re
 from collections.abc import Iterable
 
 from fedsynth_lib.core.contract import BadInput
@@ -29,6 +30,19 @@ METHODS = (  # as rows name them, where they do not by key
     *("FedPrivSyn", "AdaFedPrivSyn"),
 )
 
+TABLES = {  # as people read them, where that is not the key
+    "bank_additional": "bank additional",
+    "brfss_diabetes": "BRFSS diabetes",
+    "brfss_heart": "BRFSS heart",
+    "census_kdd": "census KDD",
+    "covertype_class2": "covertype, class 2",
+    "credit_default": "credit default",
+    "credit_fraud": "credit fraud",
+    "nist_national2019": "NIST national 2019",
+}
+# but for what is a part of a path, of code or of another name
+KEYS_OF_TABLES = re.compile(rf"(?<![\w/`.-])({'|'.join(TABLES)})(?![\w/`]|\.\w)")
+
 
 def level_name(epsilon: float) -> str:
     """Write a level of privacy as tables and titles name it."""
@@ -38,6 +52,11 @@ def level_name(epsilon: float) -> str:
 def partition_name(partition: str) -> str:
     """Write a division of the rows as tables and titles name it."""
     return {"iid": "i.i.d.", "none": "central"}.get(partition, partition.replace("_", " "))
+
+
+def with_table_names(text: str) -> str:
+    """Return a text with tables named as people read them: `credit default`, not its key."""
+    return KEYS_OF_TABLES.sub(lambda key: TABLES[key[0]], text)
 
 
 def method_name(method: str) -> str:

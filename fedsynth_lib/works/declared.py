@@ -31,9 +31,10 @@ from typing import Any
 import pandas as pd
 
 from fedsynth_lib.core.errors import BadInput, checked_epsilon, checked_name
+from fedsynth_lib.core.store import project_root
 from fedsynth_lib.runs import names
-from fedsynth_lib.runs.grid import missing_of, run_grid
-from fedsynth_lib.runs.rows import PROFILES, Row, params_text
+from fedsynth_lib.runs.grid import load_rows, missing_of, run_grid
+from fedsynth_lib.runs.rows import PROFILES, RESULTS, Row, params_text
 from fedsynth_lib.runs.typed import check_names, read_toml, typed
 from fedsynth_lib.tables import lock
 from fedsynth_lib.tables.load import Table, load_table
@@ -198,8 +199,19 @@ class Grid:
 
     @property
     def without(self) -> str:
-        """A sentence for captions on the tables that are not shown; empty if all are."""
-        return f"Not run: {', '.join(self.left_out)}." if self.left_out else ""
+        """Say for captions which tables are not shown; empty if all are.
+
+        Of a table that has committed rows all the same, the methods are named that have any.
+        """
+        path, begun = project_root() / "data" / "results" / RESULTS / f"{self.name}.csv", {}
+        if self.left_out and self.profile == RESULTS and path.is_file():
+            begun = dict(iter(load_rows(path).groupby("dataset")["method"].unique().items()))
+        none = [name for name in self.left_out if name not in begun]
+        rest = [
+            f"{name} (run: {', '.join(begun[name])})" for name in self.left_out if name in begun
+        ]
+        said = {"Not run": none, "Not shown": rest}
+        return " ".join(f"{words}: {', '.join(names)}." for words, names in said.items() if names)
 
     @property
     def seeds(self) -> int:

@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 
 from fedsynth_lib.figures.save import SavedTable, Saver
-from fedsynth_lib.printed import published
-from fedsynth_lib.printed.layouts import MARKS_EXPLAINED, comparison_table
+from fedsynth_lib.printed import published, readings
+from fedsynth_lib.printed.layouts import comparison_table, entries_explained
 from fedsynth_lib.runs.rows import data_of
 from fedsynth_lib.works.declared import Grid, Work, load
 
@@ -55,11 +55,14 @@ class Exhibit:
     def save_comparison(self, save: Saver, compared: pd.DataFrame, what: str) -> SavedTable:
         """Save ours beside the published values of one exhibit as `<work>_<exhibit>`.
 
-        The caption is `what`, with what the marks mean.
+        The caption is `what`, with what the entries mean, and whether the verdict is on other rows.
         """
         table = comparison_table(compared, spread=self.grid.seeds > 1)
-        name = f"{self.study.key}_{compared['exhibit'].iloc[0]}"
-        return save.table(table, name, caption=f"{what}: {MARKS_EXPLAINED}")
+        work, exhibit = self.study.key, compared["exhibit"].iloc[0]
+        caption = f"{what}: {entries_explained(compared)}"
+        if compared["published"].notna().any() and readings.is_judged_otherwise(work, exhibit):
+            caption += ". The verdict takes some of these values in another reading (findings)"
+        return save.table(table, f"{work}_{exhibit}", caption=caption)
 
     def save_verdicts(
         self,

@@ -173,14 +173,15 @@ def ladder(rows: pd.DataFrame, block: str = "ladder") -> pd.DataFrame:
 def by_participation(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
     """Tabulate the workload error on FLAIM's tables.
 
-    Our errors are by the chance to take part in a round; the work's methods are as published and
-    with our estimation.
+    All are our runs: ours by the chance to take part in a round, the work's methods with the
+    published estimator and with ours.
     """
     rows = unpacked(pd.concat([ours, theirs], ignore_index=True))
     rows = rows[(rows["metric"] == "workload_error") & (rows["measure_share"] == 0.9)]
     share = rows["participation"].map("{:.0%}".format)
     share += (rows["estimator"] == "gathered").map({True: " in ten rounds", False: ""})
-    kind = rows["estimator"].mask(rows["method"].isin(ours["method"]), share)
+    named = {"published": "published estimator", "ours": "our estimator"}
+    kind = rows["estimator"].replace(named).mask(rows["method"].isin(ours["method"]), share)
     found = rows.groupby(["dataset", rows["method"] + ", " + kind])["value"]
     return found.agg(
         lambda values: with_spread(values.mean(), interval(values) or np.nan, 3)

@@ -53,6 +53,10 @@ def stated(results: Mapping[str, float], *, settings: bool = True) -> pd.DataFra
             ours = _setting(name, row.dataset, row.printed)
         else:
             continue
+        if name.endswith("percent") and isinstance(ours, float):
+            ours = round(ours)  # as the work states them
+        elif name.startswith("training_hours"):
+            ours = float(f"{ours:.2g}")
         lines.append([row.dataset, row.method, name.replace("_", " "), row.printed, _text(ours)])
     return pd.DataFrame(lines, columns=["table", "method", "what", "printed", "ours"])
 
