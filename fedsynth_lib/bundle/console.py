@@ -32,8 +32,8 @@ class Outcome:
 
     def __str__(self) -> str:
         """Write how it ended in one line of a log."""
-        counts = f"{self.computed} cells computed, {self.reused} reused, {self.figures} figures"
-        return f"{self.status} after {self.minutes:.1f} min, {counts}"
+        counts = f"{self.computed} experiments computed, {self.reused} computed before"
+        return f"{self.status} after {self.minutes:.1f} min, {counts}, {self.figures} figures"
 
 
 class Line:
@@ -151,7 +151,8 @@ def explain(notebook: Notebook, error: BaseException, executed: Path) -> str:
 def read_log(path: Path) -> dict[str, Any]:
     """Read a notebook's run log.
 
-    Returns cells computed and reused, figures written, and whether a stand-in was behind one.
+    Returns experiments computed and computed before, figures written, and whether a stand-in was
+    behind one.
     """
     if not path.exists():
         return {}
