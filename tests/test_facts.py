@@ -169,13 +169,15 @@ def test_a_changed_row_fails_the_check_until_the_text_follows(home, monkeypatch,
     assert "0.77" in (home.path / "README.md").read_text()
 
 
-def test_a_block_is_put_between_its_marks_and_nowhere_else():
-    text = "before\n<!-- a -->\nold\n<!-- b -->\nafter\n"
-    new = facts.put_between(text, "<!-- a -->", "<!-- b -->", "| new |")
-    assert new == "before\n<!-- a -->\n| new |\n<!-- b -->\nafter\n"
-    assert facts.put_between(new, "<!-- a -->", "<!-- b -->", "| new |") == new
-    with pytest.raises(BadInput, match=r"README\.md has no lines"):
-        facts.put_between("nothing here", "<!-- a -->", "<!-- b -->", "x")
+def test_a_table_takes_the_place_of_the_one_with_its_head_and_no_other():
+    other = "| a | c |\n| - | - |\n| 1 | 2 |\n"
+    text = f"{other}\n| a | b |\n| - | - |\n| 1 | 2 |\n| 3 | 4 |\n\n- | no line of it\n"
+    table = "| a | b |\n| - | - |\n| 5 | 6 |"
+    new = facts.put_table(text, table)
+    assert new == f"{other}\n{table}\n\n- | no line of it\n"
+    assert facts.put_table(new, table) == new
+    with pytest.raises(BadInput, match=r"README\.md has no table"):
+        facts.put_table("nothing here", table)
 
 
 @pytest.mark.slow

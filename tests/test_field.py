@@ -387,7 +387,7 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(small_target, mine, monkeyp
     table, _ = bench.bench("A", mine)
     score = table.loc[field_tables.OWN, "k-marginal score"].iloc[0]
     assert seeds == [0, 1, 1, 2] and score.numbers["half"] > 0
-    assert "2 cells to compute, 1 reused" in capsys.readouterr().err
+    assert "2 experiments to compute, 1 computed before" in capsys.readouterr().err
     mine.write_text(mine.read_text() + "\n")  # another method
     bench.bench("A", mine)
     assert seeds[4:] == [0, 1, 2]

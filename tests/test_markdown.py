@@ -60,6 +60,12 @@ def test_readers_see_no_markup(name):
     assert [found for source in sources(ROOT / name) for found in broken(source)] == []
 
 
+def test_the_readme_is_short_and_no_line_of_it_is_markup():
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 120
+    assert not [line for line in lines if line.startswith("<!--")]
+
+
 def test_the_crate_describes_what_is_there():
     crate = json.loads((ROOT / "ro-crate-metadata.json").read_text(encoding="utf-8"))["@graph"]
     named = {entry["@id"]: entry for entry in crate}

@@ -85,6 +85,23 @@ def test_a_chapter_takes_data_sets_and_a_budget_or_says_why_not(path):
         assert given.keys() & {*names} or re.search(reason, source, re.MULTILINE), names
 
 
+@pytest.mark.parametrize("path", CHAPTERS, ids=[path.stem for path in CHAPTERS])
+def test_the_first_screen_of_a_chapter_has_its_first_result(path):
+    """Only folded code is between the opening and the first table or picture, and few words."""
+    words = 0
+    for cell in nbformat.read(path, as_version=4).cells[2:]:
+        if cell.cell_type == "markdown":
+            words += len(cell.source.split())
+            continue
+        assert cell.metadata.get("jupyter") == {"source_hidden": True}, cell.id
+        last = ast.parse(cell.source).body[-1]  # what it shows
+        shows = ast.unparse(last)
+        if re.search(r"\b(display|save\w*\.\w+|table|figure|save_comparison)\(|saved\[", shows):
+            break
+        assert not isinstance(last, ast.Expr), shows  # the settings come at the end
+    assert words < 90
+
+
 @every_notebook
 def test_it_tells_a_story_and_leaves_the_work_to_the_library(path):
     sources = [TransformerManager().transform_cell(source) for source in code(path)]

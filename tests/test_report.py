@@ -643,6 +643,15 @@ def test_the_text_of_a_picture_reaches_the_page_of_its_notebook_and_its_own(home
     )
 
 
+def test_code_before_the_first_result_is_folded_in_the_page_of_a_notebook(home):
+    kinds = [{"tags": ["parameters"]}, {"jupyter": {"source_hidden": True}}, {}]
+    cells = [new_code_cell(f"x = {n}", metadata=each) for n, each in enumerate(kinds)]
+    page = body_of(executed(home, "paper", "42_tables", *cells))
+    assert re.findall(r"<summary>(.*?)</summary>", page) == ["Parameters", "Code"]
+    assert [page.count(f">{n}<") for n in range(3)] == [1, 1, 1]  # to be unfolded
+    assert page.rindex("</details>") < page.index(">2<")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("lite", [False, True])
 def test_a_portable_site_needs_no_other_file(home, tmp_path_factory, lite):

@@ -151,9 +151,13 @@ def test_a_report_that_cannot_be_built_is_a_failure(home, capsys):
 def test_list_shows_what_the_metadata_say(home, capsys):
     minutes = {"smoke": 0.5, "quick": 3, "paper": 90}
     write(home, "20_q", exhibits=["w/tab6.1", "w/fig2", "v/tab1"], minutes=minutes, regenerate=0.2)
+    write(home, "30_r", minutes=minutes)  # without committed results a default run computes
     assert runner.main(["--list"]) == 0
-    _, line, about, *_ = capsys.readouterr().out.splitlines()
+    head, line, about, *rest = capsys.readouterr().out.splitlines()
     assert re.split(r"\s{2,}", line) == ["20_q", "0.2", "0.5", "3", "90", "never run"]
+    assert head.split()[:5] == ["notebook", "default", "smoke", "quick", "paper"]
+    assert rest[0].split()[:5] == ["30_r", "90", "0.5", "3", "90"]
+    assert "default: what ./run_all.sh takes" in rest[-2]
     assert about == "    Title of 20_q (w tab6.1 fig2, v tab1)"
     assert not (home / "figures").exists()
 

@@ -4,9 +4,9 @@ committed rows, and that README.md says so."""
 import pandas as pd
 import pytest
 
-from fedsynth_lib.bundle import facts, headline
+from fedsynth_lib.bundle import headline
 from fedsynth_lib.bundle.chapters import exhibit_map
-from fedsynth_lib.bundle.facts import put_between
+from fedsynth_lib.bundle.facts import put_table
 from fedsynth_lib.bundle.notebooks import read_notebooks
 from fedsynth_lib.core.store import project_root
 from fedsynth_lib.figures.special import outcomes
@@ -261,6 +261,4 @@ def test_an_exhibit_that_no_notebook_makes_is_not_made():
 def test_the_readme_says_what_is_kept():
     """Run `./run_all.sh facts` after `./run_all.sh judge`."""
     said = (project_root() / "README.md").read_text(encoding="utf-8")
-    assert (
-        put_between(said, facts.BEGIN, facts.END, headline.as_markdown(headline.gathered())) == said
-    )
+    assert put_table(said, headline.as_markdown(headline.gathered())) == said

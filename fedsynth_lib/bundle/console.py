@@ -32,8 +32,8 @@ class Outcome:
 
     def __str__(self) -> str:
         """Write how it ended in one line of a log."""
-        counts = f"{self.computed} cells computed, {self.reused} reused, {self.figures} figures"
-        return f"{self.status} after {self.minutes:.1f} min, {counts}"
+        counts = f"{self.computed} experiments computed, {self.reused} computed before"
+        return f"{self.status} after {self.minutes:.1f} min, {counts}, {self.figures} figures"
 
 
 class Line:
@@ -151,7 +151,8 @@ def explain(notebook: Notebook, error: BaseException, executed: Path) -> str:
 def read_log(path: Path) -> dict[str, Any]:
     """Read a notebook's run log.
 
-    Returns cells computed and reused, figures written, and whether a stand-in was behind one.
+    Returns experiments computed and computed before, figures written, and whether a stand-in was
+    behind one.
     """
     if not path.exists():
         return {}
@@ -223,17 +224,20 @@ def summary(outcomes: Mapping[str, Outcome]) -> str:
 def listing(notebooks: Sequence[Notebook], last: Mapping[str, dict[str, Any]]) -> str:
     """Write a line for each notebook, and below it the title and the exhibits.
 
-    The line has the name, expected minutes (from rows, or to compute by profile) and how the last
-    run ended.
+    The line has the name, minutes of a default run (from committed results where it has any) and to
+    compute all by profile, and how and on which day the last run ended.
     """
-    head = ("notebook", "rows", "smoke", "quick", "paper", "last run")
+    head = ("notebook", "default", "smoke", "quick", "paper", "last run")
     rows, below = [], [""]
     for each in notebooks:
-        known = (each.regenerate, *(each.minutes.get(name) for name in ("smoke", "quick", "paper")))
-        minutes = ("" if number is None else f"{number:g}" for number in known)
+        computing = [each.minutes.get(name) for name in ("smoke", "quick", "paper")]
+        default = computing[-1] if each.regenerate is None else each.regenerate
+        minutes = ("" if number is None else f"{number:g}" for number in (default, *computing))
         ended = last.get(each.stem)
         status = (
-            f"{ended['status']} ({ended['profile']}, {ended['finished']})" if ended else "never run"
+            f"{ended['status']} ({ended['profile']}, {ended['finished'][:10]})"
+            if ended
+            else "never run"
         )
         rows.append((each.stem, *minutes, status))
         about = f"{each.title} ({short(each.exhibits)})" if each.exhibits else each.title
@@ -242,7 +246,9 @@ def listing(notebooks: Sequence[Notebook], last: Mapping[str, dict[str, Any]]) -
         )
     lines = aligned(head, rows).splitlines()
     return "\n".join(map("".join, zip(lines, below, strict=True))) + (
-        "\n(minutes on 2 cores: `rows` to regenerate from committed rows, the others to compute)"
+        "\n(minutes on 2 cores. default: what ./run_all.sh takes, which shows committed results; "
+        "smoke, quick,\npaper: what computing all of them takes in that profile, "
+        "`--profile NAME --fresh`)"
     )
 
 

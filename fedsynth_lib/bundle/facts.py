@@ -23,8 +23,6 @@ from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import project_root, write_atomically
 from fedsynth_lib.runs.typed import read_toml, typed
 
-# the headline table of README
-BEGIN, END = "<!-- verdict: made from committed rows -->", "<!-- end of verdict -->"
 FOLDER = "data/published/facts"
 # decimals that may stand in prose without a fact, and why: tests/test_prose.py
 NOT_FACTS = ("typed.toml",)
@@ -187,18 +185,16 @@ def put_facts(
     return MARKER.sub(replaced, text), changes
 
 
-def put_between(text: str, begin: str, end: str, block: str) -> str:
-    """Return the text of README.md with the block between the lines `begin` and `end`.
+def put_table(text: str, table: str) -> str:
+    """Return the text of README.md with `table` in place of the one with the same head.
 
-    Raises BadInput where these are missing.
+    Raises BadInput where there is none.
     """
-    before, found, rest = text.partition(begin)
-    _, closed, after = rest.partition(end)
-    if not (found and closed):
-        raise BadInput(
-            f"README.md has no lines {begin!r} and {end!r}: put them where the table belongs."
-        )
-    return f"{before}{begin}\n{block}\n{end}{after}"
+    head = table.partition("\n")[0]
+    found = re.search(rf"(?m)^{re.escape(head)}(?:\n\|.*)*$", text)
+    if not found:
+        raise BadInput(f"README.md has no table with the head {head!r}: put it where it belongs.")
+    return text[: found.start()] + table + text[found.end() :]
 
 
 def texts(root: Path | None = None) -> list[Path]:
@@ -232,9 +228,9 @@ def refresh_headline(*, write: bool = True) -> list[str]:
 
     path = project_root() / "README.md"
     before = path.read_text(encoding="utf-8")
-    if BEGIN not in before:
+    if " | ".join(headline.README_COLUMNS) not in before:
         return []
-    after = put_between(before, BEGIN, END, headline.as_markdown(headline.gathered()))
+    after = put_table(before, headline.as_markdown(headline.gathered()))
     if write and after != before:
         write_atomically(path, after.encode())
     return [f"{path.name}: the headline table"] if after != before else []

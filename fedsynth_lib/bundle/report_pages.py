@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import nbformat
 from jinja2 import pass_context
@@ -42,6 +42,24 @@ class Formulas(IPythonRenderer):
         return convert(body)
 
 
+class Folding(Highlight2HTML):
+    """Highlighted code, folded where it only leads to the first result."""
+
+    folded: ClassVar = {
+        "parameters": "Parameters",
+        "injected-parameters": "Parameters of this run",
+    }
+
+    def __call__(self, source: str, language: str | None = None, metadata: Any = None) -> str:
+        """Return the HTML of a cell's source."""
+        html = super().__call__(source, language, metadata)
+        metadata = metadata or {}
+        names = [self.folded[tag] for tag in metadata.get("tags", ()) if tag in self.folded]
+        if metadata.get("jupyter", {}).get("source_hidden"):
+            names.append("Code")
+        return f"<details><summary>{names[0]}</summary>{html}</details>" if names else html
+
+
 class Pages(HTMLExporter):
     """Notebook to the body of a page, without a script or a style from elsewhere.
 
@@ -58,7 +76,7 @@ class Pages(HTMLExporter):
     def default_filters(self) -> Iterable[tuple[str, Any]]:
         """Return nbconvert's filters, with the two that are replaced."""
         yield from super().default_filters()
-        yield "highlight_code", Highlight2HTML(pygments_lexer="ipython3", parent=self)
+        yield "highlight_code", Folding(pygments_lexer="ipython3", parent=self)
         yield "clean_html", lambda code: code
 
     def body(self, notebook: nbformat.NotebookNode) -> str:

@@ -92,10 +92,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "--jobs",
         type=int,
         metavar="N",
-        help=f"cells at a time (default: one per core, {MOST_JOBS} at most)",
+        help=f"experiments at a time (default: one per core, {MOST_JOBS} at most)",
     )
-    add("--ray", metavar="HOST:PORT", help="compute cells on this Ray cluster instead")
-    add("--fresh", action="store_true", help="forget the cached cells of the chosen notebooks")
+    add("--ray", metavar="HOST:PORT", help="compute experiments on this Ray cluster instead")
+    add("--fresh", action="store_true", help="forget what the chosen notebooks computed")
     add(
         "--list",
         action="store_true",
@@ -289,7 +289,7 @@ def run(
     try:
         with processes.started(chosen, env) as kernels, Reporter(len(chosen)) as reporter:
             reporter.say(
-                f"profile {profile}, notebooks: {len(chosen)}, cells at a time: "
+                f"profile {profile}, notebooks: {len(chosen)}, experiments at a time: "
                 f"{jobs}, threads each: {threads}"
             )
             for grid in {name for each in chosen for name in each.grids} if fresh else ():

@@ -87,7 +87,8 @@ def run_grid(
     grid: a dict of lists (their product), or a list of cells. A cell's `table` is the digest of the
         table it is of. Where cells of a table are missing and only its stand-in is at hand, all its
         cells are those of the stand-in.
-    jobs: cells computed at the same time, at most one per core; their threads share the cores.
+    jobs: experiments computed at the same time, at most one per core; their threads share the
+        cores.
         Where FEDSYNTH_RAY names a Ray cluster (`--ray`), as many as that has cores.
     version: of the method and the measures of a cell, or a function of the cell's settings that
         returns it; cells of another version are computed again.

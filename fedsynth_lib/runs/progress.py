@@ -25,14 +25,16 @@ def duration(seconds: float) -> str:
 
 
 def progress(name: str, *, total: int, reused: int = 0) -> tqdm:
-    """Say how many cells of a grid are computed, and return their progress bar.
+    """Say how many experiments of a grid are computed, and return their progress bar.
 
-    The bar is a context manager whose `update` counts a finished cell. It is drawn often where
-    somebody watches, else each 30 s.
+    The bar is a context manager whose `update` counts a finished experiment. It is drawn often
+    where somebody watches, else each 30 s. A grid with nothing to compute says nothing: a notebook
+    shows stderr above its results, in red.
     """
-    found = f"{total} cells to compute, {reused} reused" if total else f"all {reused} cells reused"
-    print(f"{name}: {found}", file=sys.stderr, flush=True)
-    every, nothing = 0.5 if watched() else 30.0, total == 0
+    if total:
+        found = f"{total} experiments to compute, {reused} computed before"
+        print(f"{name}: {found}", file=sys.stderr, flush=True)
+    every, unit = 0.5 if watched() else 30.0, "experiment"
     return tqdm(
-        total=total, desc=name, unit="cell", file=sys.stderr, mininterval=every, disable=nothing
+        total=total, desc=name, unit=unit, file=sys.stderr, mininterval=every, disable=not total
     )

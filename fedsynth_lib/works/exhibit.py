@@ -91,7 +91,7 @@ def open_exhibit(
     work, exhibit: a file of `works/` and a grid in it, such as "maddock2024" and "tab2".
     profile: `paper` shows committed rows; `quick` and `smoke` compute live.
     datasets: keys of tables; empty for those of the profile.
-    jobs: cells computed at the same time.
+    jobs: experiments computed at the same time.
     asked: methods, or values of settings, in place of the declared ones (`Work.grid`).
     Raises BadInput for a name that the work does not declare, with the closest one.
     """

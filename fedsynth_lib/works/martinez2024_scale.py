@@ -121,7 +121,7 @@ def less_noise(profile: str, tables: list[str], **asked: int) -> pd.DataFrame:
     if not dosed:
         return alternatives.nothing_held(BY_BUDGET)
     known = {
-        "one dose": _as_printed("fedbn rescaled", profile, dosed, **asked),
+        "full noise": _as_printed("fedbn rescaled", profile, dosed, **asked),
         "less": _as_printed("fedbn less noise", profile, dosed, **asked),
     }
     root = np.sqrt(known["less"]["n_clients"])
