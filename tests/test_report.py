@@ -245,8 +245,6 @@ def test_a_page_says_where_its_table_shows_another_reading_than_is_counted(ours)
     assert "82 of 108 values agree" in between(page, '<p class="verdict">', "</p>")
     words = f"which the table below shows, {shown} of {marks.count().sum()} values agree within"
     assert words in page and "(distances, coding of columns: [0, 1] and label codes)" in page
-    note = "its tolerances pool the spreads of its own runs alone"
-    assert f"marks 19 of 25 values with =: {note}" in read(ours, "tables/leitner2023_tab5.7.html")
 
 
 @pytest.mark.slow

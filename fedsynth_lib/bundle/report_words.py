@@ -179,8 +179,8 @@ def exhibit_sentence(own: Verdict) -> str:
 def own_reading(own: Verdict, table: Table | None) -> str:
     """Say how many values agree in the table that is shown, where others are counted.
 
-    Values are counted by the reading that the published values bear out, and their tolerance
-    pools the runs of that reading; a saved table shows our own. It is empty if both counts agree.
+    Values are counted by the reading that the published values bear out; a saved table shows our
+    own. It is empty if both counts agree.
     """
     judged = own.cells[own.cells["verdict"].isin((*JUDGED, "unstable"))]
     entries = [entry for row in table.rows for entry in row] if table else []
@@ -188,12 +188,8 @@ def own_reading(own: Verdict, table: Table | None) -> str:
     counted, shown = int(judged["verdict"].eq("within").sum()), marks.count("=")
     if not marks or judged.empty or (counted, len(judged)) == (shown, len(marks)):
         return ""
-    if not (named := borne_out(judged)):
-        return (
-            f"The table below marks {shown} of {plural(len(marks), 'value')} with =: its tolerances"
-            " pool the spreads of its own runs alone."
-        )
-    return (
+    named = borne_out(judged)
+    return named and (
         f"The {counted} of {len(judged)} are counted by the reading that the published values bear "
         f"out ({'; '.join(named)}). By our own reading, which the table below shows, {shown} of "
         f"{plural(len(marks), 'value')} agree within error."
