@@ -15,7 +15,7 @@ from fedsynth_lib.runs.names import level_name, partition_name
 
 MARKS = {"within": "=", "ordering": "↕", "different": "≠", UNSTABLE: "~", NOT_COMPARABLE: "∞"}
 MARKS_EXPLAINED = (
-    "ours (published); = within error: they differ by no more than chance explains in 95 of 100 "
+    "ours (published); = within error: they differ by no more than chance and rounding explain in 95 of 100 "
     "cases, by deviations pooled where results share a design; ↕ not the level, but the order "
     "among values of this table; ≠ different, ~ unstable, ∞ no bound; without a mark: not judged "
     "(a single run, or fewer rounds at the published signal-to-noise ratio)"
