@@ -35,7 +35,8 @@ def test_an_exhibit_opens_with_its_committed_rows_and_print_beside_them():
     assert round(error, 2) == 0.44  # printed 0.43
     assert set(compared["dataset"]) == {"adult"}
     remark = chapter.saver("Said first.").remark
-    assert remark.startswith("Said first. Not ") and "magic (run: " in remark
+    assert remark.startswith("Said first. Not ") and "magic; " in remark and "()" not in remark
+    assert "(run" not in remark  # all of its methods were
     remark = fs.open_exhibit("leitner2023", "fig5.3").saver().remark
     assert remark == "Not shown: covertype (run: CTGAN, Real)."  # one run of two methods
 

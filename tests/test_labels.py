@@ -19,6 +19,7 @@ from fedsynth_lib.figures.distributions import _categories, distributions
 from fedsynth_lib.figures.heatmap import heatmap
 from fedsynth_lib.figures.save import save_figure
 from fedsynth_lib.figures.style import use_style
+from fedsynth_lib.runs.names import with_table_names
 from fedsynth_lib.tables.schema import Column, Schema
 
 pytestmark = pytest.mark.usefixtures("home", "style")
@@ -166,3 +167,21 @@ def test_the_first_letters_of_a_category_are_kept_where_they_tell_it_apart():
         "less th…e hour",
         "less th…ne day",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "credit_default: 3 clients, bank_additional",
+            "credit default: 3 clients, bank additional",
+        ),
+        (
+            "-p datasets=credit_default,bank_additional",
+            "-p datasets=credit_default,bank_additional",
+        ),
+        ("data/raw/credit_default", "data/raw/credit_default"),
+    ],
+)
+def test_tables_are_named_as_people_read_them_but_for_code(text, shown):
+    assert with_table_names(text) == shown

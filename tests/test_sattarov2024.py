@@ -261,3 +261,8 @@ def test_stated_numbers_stand_beside_ours(monkeypatch):
     assert (rounds["printed"], rounds["ours"]) == ("3000", "30")
     swept = table[table["what"] == "epsilon swept"]
     assert swept["ours"].tolist() == swept["printed"].tolist() == ["0.2", "1", "10", "inf"]
+
+
+def test_a_change_that_cannot_be_had_is_a_dash():
+    table = sattarov2024_stated.stated({"utility_change_percent": np.nan}, settings=False)
+    assert set(table["ours"]) == {"–"}

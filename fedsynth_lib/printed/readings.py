@@ -16,7 +16,15 @@ import pandas as pd
 from fedsynth_lib.core.contract import BadInput
 from fedsynth_lib.core.store import project_root
 from fedsynth_lib.printed import chance
-from fedsynth_lib.printed.published import KEYS, WORKS, aggregate, load_values, merge_keys
+from fedsynth_lib.printed.published import (
+    JUDGED,
+    KEYS,
+    UNSTABLE,
+    WORKS,
+    aggregate,
+    load_values,
+    merge_keys,
+)
 from fedsynth_lib.runs.typed import check_names, read_toml, typed
 
 # where a reading comes from: the work's text, the authors' public code, the software that the work
@@ -140,15 +148,19 @@ def main_means(work: str, exhibit: str, rows: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([each for each in found if len(each)] or found).drop_duplicates(KEYS)
 
 
-def is_judged_otherwise(work: str, exhibit: str) -> bool:
-    """Return whether the verdict takes values of an exhibit from a main reading, and not ours."""
-    tables = set(load_values(work, exhibit)["dataset"])
-    return any(
-        tables.intersection(reading.main)
-        for choice in load_choices()
-        if choice.work == work and exhibit in choice.exhibits
-        for reading in choice.readings
-    )
+def is_judged_otherwise(compared: pd.DataFrame) -> bool:
+    """Return whether the verdict takes judged values of an exhibit from a main reading.
+
+    compared: by `published.compare`, of our own reading.
+    """
+    judged = compared[compared["verdict"].isin((*JUDGED, UNSTABLE))]
+    for choice in load_choices():
+        here = judged[judged["exhibit"].isin(choice.exhibits) & judged["paper"].eq(choice.work)]
+        here = here[here["metric"].isin(choice.metrics)]
+        here = here.query(choice.where) if choice.where else here
+        if any(here["dataset"].isin(reading.main).any() for reading in choice.readings):
+            return True
+    return False
 
 
 def rows_of(reading: Reading, rows: pd.DataFrame) -> pd.DataFrame:

@@ -41,7 +41,7 @@ TABLES = {  # as people read them, where that is not the key
     "nist_national2019": "NIST national 2019",
 }
 # but for what is a part of a path, of code or of another name
-KEYS_OF_TABLES = re.compile(rf"(?<![\w/`.-])({'|'.join(TABLES)})(?![\w/`]|\.\w)")
+KEYS_OF_TABLES = re.compile(rf"(?<![\w/`.=,-])({'|'.join(TABLES)})(?![\w/`]|\.\w)")
 
 
 def level_name(epsilon: float) -> str:

@@ -201,17 +201,18 @@ class Grid:
     def without(self) -> str:
         """Say for captions which tables are not shown; empty if all are.
 
-        Of a table that has committed rows all the same, the methods are named that have any.
+        Of a table of which some methods have committed rows all the same, these are named.
         """
         path, begun = project_root() / "data" / "results" / RESULTS / f"{self.name}.csv", {}
         if self.left_out and self.profile == RESULTS and path.is_file():
             begun = dict(iter(load_rows(path).groupby("dataset")["method"].unique().items()))
-        none = [name for name in self.left_out if name not in begun]
-        rest = [
-            f"{name} (run: {', '.join(begun[name])})" for name in self.left_out if name in begun
-        ]
-        said = {"Not run": none, "Not shown": rest}
-        return " ".join(f"{words}: {', '.join(names)}." for words, names in said.items() if names)
+        said: dict[str, list[str]] = {"Not run": [], "Not shown": []}
+        for name in self.left_out:
+            run = [names.method_name(method) for method in begun.get(name, ()) if method]
+            part = run and not {names.method_name(method) for method in self.methods} <= {*run}
+            words = f"{name} (run: {', '.join(run)})" if part else name
+            said["Not shown" if name in begun else "Not run"].append(words)
+        return " ".join(f"{words}: {'; '.join(names)}." for words, names in said.items() if names)
 
     @property
     def seeds(self) -> int:

@@ -58,11 +58,11 @@ class Exhibit:
         The caption is `what`, with what the entries mean, and whether the verdict is on other rows.
         """
         table = comparison_table(compared, spread=self.grid.seeds > 1)
-        work, exhibit = self.study.key, compared["exhibit"].iloc[0]
         caption = f"{what}: {entries_explained(compared)}"
-        if compared["published"].notna().any() and readings.is_judged_otherwise(work, exhibit):
+        if readings.is_judged_otherwise(compared):
             caption += ". The verdict takes some of these values in another reading (findings)"
-        return save.table(table, f"{work}_{exhibit}", caption=caption)
+        name = f"{self.study.key}_{compared['exhibit'].iloc[0]}"
+        return save.table(table, name, caption=caption)
 
     def save_verdicts(
         self,

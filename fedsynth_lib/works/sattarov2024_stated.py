@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fedsynth_lib.methods.diffusion import findiff
@@ -54,7 +55,7 @@ def stated(results: Mapping[str, float], *, settings: bool = True) -> pd.DataFra
         else:
             continue
         if name.endswith("percent") and isinstance(ours, float):
-            ours = round(ours)  # as the work states them
+            ours = np.round(ours)  # as the work states them
         elif name.startswith("training_hours"):
             ours = float(f"{ours:.2g}")
         lines.append([row.dataset, row.method, name.replace("_", " "), row.printed, _text(ours)])
@@ -62,7 +63,7 @@ def stated(results: Mapping[str, float], *, settings: bool = True) -> pd.DataFra
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else "–" if value is None else f"{value:g}"
+    return value if isinstance(value, str) else "–" if pd.isna(value) else f"{value:g}"
 
 
 def _setting(name: str, dataset: str, printed: str) -> Any:
