@@ -16,9 +16,9 @@ from fedsynth_lib.runs.names import level_name, partition_name
 MARKS = {"within": "=", "ordering": "↕", "different": "≠", UNSTABLE: "~", NOT_COMPARABLE: "∞"}
 MARKS_EXPLAINED = (
     "ours (published); = within error: they differ by no more than chance and rounding explain "
-    "in 95 of 100 cases, by deviations pooled where results share a design; ↕ not the level, but "
-    "the order among values of this table; ≠ different, ~ unstable, ∞ no bound; without a mark: "
-    "not judged (a single run, or fewer rounds at the published signal-to-noise ratio)"
+    "in 95 of 100 cases; ↕ not the level, but the order among values of this table; ≠ different, "
+    "~ unstable, ∞ no bound; without a mark: not judged (a single run, or fewer rounds at the "
+    "published signal-to-noise ratio)"
 )
 ORDER_EXPLAINED = "order k/n: of its n published orders with other values of the table, ours has k"
 # columns of the tables of distances and of attacks
