@@ -255,19 +255,19 @@ def test_a_page_says_where_its_table_shows_another_reading_than_is_counted(ours)
         ("sattarov2024_fig7", "30 of 3,000 rounds at the published"),
         ("maddock2024_fig2", "noise weighs more: covertype 43 %"),
         ("martinez2024_tab6.6", "not compared with the work's"),
-        ("martinez2024_tab6.11", "Signal-to-noise ratio of private runs: 95 to 100 %"),
+        ("martinez2024_tab6.8", "96 to 100 %"),
     ],
 )
 def test_a_page_says_of_noise_what_its_captions_and_missing_parts_say(ours, name, said):
     noise = between(read(ours, f"tables/{name}.html"), "<dt>Noise</dt>", "</dd>")
-    assert said in noise and "no difference" not in noise and "without a mark" not in noise
+    assert said in noise and "without a mark" not in noise
 
 
 @pytest.mark.slow
 def test_the_page_of_a_work_says_what_the_picture_and_the_sentence_count(ours):
     page = read(ours, "works/maddock2024.html")
-    assert "34 of the 88 values whose agreement by chance is known agree within error" in page
-    assert "The picture has all 141 published results of the work: 39 within error" in page
+    assert "34 of 88 judged values agree within error (15 would by chance)" in page
+    assert "The picture has all 141 published numbers of the work: 39 within error" in page
     assert "counts 88 of the 112 that are judged" in page
 
 
@@ -452,7 +452,7 @@ def test_pages_of_text_are_linked_from_the_first(ours):
         ("teaching", "Is a table without names anonymous?"),
         ("start", "Hospitals are often not allowed to pool their patient records"),
         ("outcomes", "FLAIM</strong> (maddock2024)"),
-        ("field", "Only the secure sums have to be trusted"),
+        ("field", "only these have to be trusted"),
         ("more", "MIT licence"),
     ):
         text = re.sub(r"\s+", " ", read(ours, f"{stem}.html"))
@@ -761,7 +761,7 @@ def test_sentences_count_what_is_there():
     ("outcome", "same", "said"),
     [
         ("undecided", "25 of 50", "fewer than 95 % of the resampled sets of runs reach the same"),
-        ("not in full", "32 of 50", "but hardly any of them satisfies the whole claim"),
+        ("not in full", "32 of 50", "and hardly any of them satisfies the whole claim"),
         ("undecided", "one run of some", "have one run, so that they cannot be resampled"),
         ("undecided", "50 of 50", ""),  # runs of another size would decide it
         ("holds", "50 of 50", ""),

@@ -131,8 +131,8 @@ def work_sentence(own: Verdict) -> str:
     said += f"{full} of {plural(len(own.exhibits), 'table')} and figures are complete"
     if len(judged):
         within, chance = int(judged["verdict"].eq("within").sum()), judged["by_chance"].sum()
-        said += f"; {within:,} of the {plural(len(judged), 'value')} whose agreement by chance "
-        said += f"is known agree within error ({chance:,.0f} would by chance)"
+        said += f"; {within:,} of {plural(len(judged), 'judged value')} agree within error "
+        said += f"({chance:,.0f} would by chance)"
     return f"{said}."
 
 
@@ -141,7 +141,7 @@ def values_drawn(own: Verdict) -> str:
     drawn = own.cells["verdict"]
     drawn = drawn[drawn.isin(VERDICTS)]
     judged, chance = int(drawn.isin(JUDGED).sum()), int(own.cells["by_chance"].notna().sum())
-    said = f"The picture has all {plural(len(drawn), 'published result')} of the work: "
+    said = f"The picture has all {plural(len(drawn), 'published number')} of the work: "
     said += f"{drawn.eq('within').sum():,} within error, and {len(drawn) - judged:,} not judged or "
     said += "without a result of ours."
     if chance:
@@ -190,9 +190,9 @@ def own_reading(own: Verdict, table: Table | None) -> str:
         return ""
     named = borne_out(judged)
     return named and (
-        f"The {counted} of {len(judged)} are counted by the reading that the published values bear "
-        f"out ({'; '.join(named)}). By our own reading, which the table below shows, {shown} of "
-        f"{plural(len(marks), 'value')} agree within error."
+        f"The {counted} of {len(judged)} are counted by the reading that other published values "
+        f"bear out ({'; '.join(named)}). By our own reading, which the table below shows, {shown} "
+        f"of {plural(len(marks), 'value')} agree within error."
     )
 
 
@@ -278,7 +278,7 @@ def why_open(claim: Any) -> str:
             return ""
         said = f"fewer than {100 * SURE:.0f} % of the resampled sets of runs reach the same outcome"
         if claim.outcome == NOT_IN_FULL:
-            said += ", but hardly any of them satisfies the whole claim"
+            said += ", and hardly any of them satisfies the whole claim"
     return f"It is {claim.outcome}: {said}."
 
 
@@ -297,9 +297,7 @@ def leaders(table: pd.DataFrame, score: str) -> list[tuple[str, str, str]]:
 
     The best is first; higher scores are better.
     """
-    own = table[(table["group"] == "ours, federated") & table[f"{score} mean"].notna()]
-    own = own.assign(score=scores(table, score)).sort_values(f"{score} mean", ascending=False)
-    best = own.drop_duplicates("trusted")[["trusted", "method", "score"]]
+    best = _best_first(table, score).drop_duplicates("trusted")[["trusted", "method", "score"]]
     return list(best.itertuples(index=False, name=None))
 
 
@@ -309,12 +307,18 @@ def tied(table: pd.DataFrame, score: str) -> dict[str, str]:
     Methods are equal within noise where their intervals overlap. Variants, which a comma sets
     apart, have the name of their method.
     """
-    own = table[(table["group"] == "ours, federated") & table[f"{score} mean"].notna()]
-    own = own.assign(score=scores(table, score)).sort_values(f"{score} mean", kind="stable")
+    own = _best_first(table, score)
     mean, half = own[f"{score} mean"], own[f"{score} half"].fillna(0)
-    near = own[mean.iloc[-1] - mean <= half.iloc[-1] + half].iloc[::-1]
+    near = own[mean.head(1).sum() - mean <= half.head(1).sum() + half]
     names = near["method"].str.partition(",")[0]
     return near.assign(name=names).drop_duplicates("name").set_index("name")["score"].to_dict()
+
+
+def _best_first(table: pd.DataFrame, score: str) -> pd.DataFrame:
+    """Return the federated lines of ours with a score, the highest first."""
+    own = table[(table["group"] == "ours, federated") & table[f"{score} mean"].notna()]
+    own = own.assign(score=scores(own, score))
+    return own.sort_values(f"{score} mean", ascending=False, kind="stable")
 
 
 def scores(table: pd.DataFrame, score: str) -> pd.Series:
